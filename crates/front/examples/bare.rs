@@ -1,5 +1,6 @@
-//! A bare axum server for `cargo xtask bench --only rest`: one path, one fixed body of as many bytes as it is told, one thread as
-//! the daemon has. It says on which port it listens and runs until it is killed.
+//! A bare axum server for `cargo xtask bench --only rest`: one path, one fixed body of a given size, one thread as in
+//! the daemon. It
+//! prints its port and runs until it is killed.
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;

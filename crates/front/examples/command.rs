@@ -1,5 +1,4 @@
-//! The command line alone, without a Proctor that it could start: for tests against a scripted daemon, and to measure what
-//! starting it costs.
+//! The command line alone, without a Proctor to start: for tests against a scripted daemon, and to measure its start.
 
 use proctor_core::home::Home;
 use proctor_front::cli::{Launch, Launching, main as command_line};

@@ -1,5 +1,5 @@
-//! The client of the unix socket: blocking, without a runtime, because a command line that lives for milliseconds
-//! needs neither threads nor futures.
+//! Client of the unix socket: blocking and without a runtime, because a command line that lives for milliseconds needs neither
+//! threads nor futures.
 
 use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
 use proctor_core::home::Home;
@@ -16,27 +16,27 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// A keeper that holds the lock but has no socket yet is given this long.
+/// Maximum wait for a keeper that holds the lock but has no socket yet.
 const STARTING_LIMIT: Duration = Duration::from_secs(10);
 
-/// From one try to the next while it starts: a start takes tens of milliseconds.
+/// Pause between two attempts while it starts; a start takes tens of milliseconds.
 const STARTING_PAUSE: Duration = Duration::from_millis(10);
 
-/// A list of a thousand services takes one of these.
+/// Size of a read; a list of a thousand services fits.
 const READ_CHUNK: usize = 64 << 10;
 
 /// A connection to the daemon.
 pub(crate) struct Client {
     stream: UnixStream,
     lines: Lines,
-    /// Who speaks for the user, in every request.
+    /// The program that acts for the user, sent in every request.
     voice: Option<Voice>,
 }
 
-/// What became of a call.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
-    /// The connection ended before the answer.
+    /// The connection ended before the response.
     #[error("the connection was lost")]
     Lost,
     #[error("{0}")]
@@ -49,15 +49,15 @@ impl From<CallError> for OpError {
             CallError::Refused(error) => error,
             CallError::Lost => OpError::new(
                 Code::ConnectionLost,
-                "the connection was lost before the answer; what was asked may or may not have happened",
+                "the connection was lost before the response; the request may or may not have been carried out",
             )
-            .help("`proctor status` tells"),
+            .help("check with `proctor status`"),
         }
     }
 }
 
 impl Client {
-    /// Connect to the Proctor of a home; `None` if none runs there. One that is just starting is waited for.
+    /// Connects to the Proctor of a home; `None` if none runs there. Waits for one that is starting.
     pub(crate) fn connect(home: &Home) -> Result<Option<Client>, OpError> {
         let deadline = Instant::now() + STARTING_LIMIT;
         loop {
@@ -68,7 +68,7 @@ impl Client {
                         return Ok(None);
                     }
                     if Instant::now() >= deadline {
-                        return Err(unavailable("Proctor is starting, but does not answer", home));
+                        return Err(unavailable("Proctor is starting, but does not respond", home));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -77,7 +77,7 @@ impl Client {
                         Code::Forbidden,
                         format!("cannot use {}: {error}", path.display()),
                     )
-                    .help("this Proctor belongs to another user; --home names another"));
+                    .help("this Proctor belongs to another user; choose another with --home"));
                 }
                 Err(error) => {
                     return Err(unavailable(&format!("cannot reach Proctor: {error}"), home));
@@ -87,23 +87,23 @@ impl Client {
         }
     }
 
-    /// The same for whoever speaks for the user.
+    /// Sets the program that acts for the user.
     pub(crate) fn spoken_by(self, voice: Option<Voice>) -> Client {
         Client { voice, ..self }
     }
 
-    /// The connection alone.
+    /// Returns the connection alone.
     pub(crate) fn into_stream(self) -> UnixStream {
         self.stream
     }
 
-    /// The same for who does not wait and does not want to know why not.
+    /// Connects without waiting and without a reason for a failure.
     pub(crate) fn connect_at_once(home: &Home) -> Option<Client> {
         let stream = proctor_sys::socket::connect(&home.socket()).ok()?;
         Client::of_owner(stream, home).ok()
     }
 
-    /// Nothing is sent to a stranger: requests carry our environment, and answers say what we are to believe.
+    /// Checks the owner of the socket: requests contain our environment, and responses are trusted.
     fn of_owner(stream: UnixStream, home: &Home) -> Result<Client, OpError> {
         let socket = home.socket();
         let refused =
@@ -115,17 +115,17 @@ impl Client {
             Ok(uid) => refused(
                 format!("the Proctor at {} belongs to {}", socket.display(), user::shown_user(uid)),
                 format!(
-                    "run this as that user (`sudo -u '#{uid}' proctor …`); --home names another"
+                    "run this as that user (`sudo -u '#{uid}' proctor …`), or choose another home with --home"
                 ),
             ),
             Err(error) => refused(
-                format!("it cannot be told whose {} is: {error}", socket.display()),
-                "--home names another".into(),
+                format!("cannot determine the owner of {}: {error}", socket.display()),
+                "choose another home with --home".into(),
             ),
         }
     }
 
-    /// Ask, and wait for the answer at most `limit`.
+    /// Sends a request and waits at most `limit` for the response.
     pub(crate) fn call(
         &mut self,
         op: &str,
@@ -136,7 +136,7 @@ impl Client {
         self.receive(limit)
     }
 
-    /// Ask for text that is shown as it comes.
+    /// Requests text that is printed as it comes.
     pub(crate) fn page(
         &mut self,
         op: &str,
@@ -147,12 +147,12 @@ impl Client {
         self.request(op, input, Some(look))?;
         match self.answer(limit)? {
             Answer::Page(page) => Ok(page),
-            Answer::Ok(_) | Answer::Follows(_) => Err(unreadable("no page")),
+            Answer::Ok(_) | Answer::Follows(_) => Err(unreadable("it is not a page")),
             Answer::Error(error) => Err(CallError::Refused(error)),
         }
     }
 
-    /// Send a request that is a line already and wants the text behind the answer.
+    /// Sends an encoded request that wants the text after the response.
     pub(crate) fn text(
         &mut self,
         line: &str,
@@ -162,7 +162,7 @@ impl Client {
         let Following { length, verdict } = match self.answer(limit)? {
             Answer::Follows(following) if following.length <= MAX_ANSWER => following,
             Answer::Follows(_) | Answer::Ok(_) | Answer::Page(_) => {
-                return Err(unreadable("no text that is to be shown"));
+                return Err(unreadable("it has no text to show"));
             }
             Answer::Error(error) => return Err(CallError::Refused(error)),
         };
@@ -174,7 +174,7 @@ impl Client {
         }
     }
 
-    /// Ask; [`Client::receive`] takes the answer.
+    /// Sends a request; [`Client::receive`] reads the response.
     pub(crate) fn send(&mut self, op: &str, input: &Value) -> Result<(), CallError> {
         self.request(op, input, None)
     }
@@ -192,17 +192,19 @@ impl Client {
     fn write(&mut self, line: &[u8]) -> Result<(), CallError> {
         match self.stream.write_all(line) {
             Ok(()) => Ok(()),
-            // The server may have refused the connection and closed it: its answer is still to be read.
+            // The server may have refused the connection and closed it; its response can still be read.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
             Err(_) => Err(CallError::Lost),
         }
     }
 
-    /// The answer to the last question.
+    /// Returns the response to the last request.
     pub(crate) fn receive(&mut self, limit: Duration) -> Result<Value, CallError> {
         match self.answer(limit)? {
             Answer::Ok(value) => Ok(value),
-            Answer::Page(_) | Answer::Follows(_) => Err(unreadable("a page that nobody asked for")),
+            Answer::Page(_) | Answer::Follows(_) => {
+                Err(unreadable("it is a page that was not requested"))
+            }
             Answer::Error(error) => Err(CallError::Refused(error)),
         }
     }
@@ -229,16 +231,16 @@ impl Client {
         match rustix::io::read(&self.stream, spare_capacity(buffer)) {
             Ok(0) => Err(CallError::Lost),
             Ok(_) | Err(Errno::INTR) => Ok(()),
-            // The limit that was set has passed.
+            // The read timeout has passed.
             Err(Errno::AGAIN) => Err(CallError::Refused(
-                OpError::new(Code::Timeout, "Proctor does not answer")
-                    .help("`proctor daemon status` tells how it is"),
+                OpError::new(Code::Timeout, "Proctor does not respond")
+                    .help("check it with `proctor daemon status`"),
             )),
             Err(_) => Err(CallError::Lost),
         }
     }
 
-    /// Wait until the other side has closed the connection.
+    /// Waits until the other side has closed the connection.
     pub(crate) fn wait_for_end(&mut self, limit: Duration) {
         if self.stream.set_read_timeout(Some(limit)).is_err() {
             return;
@@ -247,7 +249,7 @@ impl Client {
         while matches!(self.stream.read(&mut chunk), Ok(1..)) {}
     }
 
-    /// Something that can end this connection from another thread.
+    /// Returns a handle that can end this connection from another thread.
     pub(crate) fn breaker(&self) -> io::Result<Breaker> {
         Ok(Breaker(self.stream.try_clone()?))
     }
@@ -259,18 +261,18 @@ impl AsFd for Client {
     }
 }
 
-/// Ends a connection somebody else is waiting on.
+/// Ends a connection that another thread waits on.
 pub(crate) struct Breaker(UnixStream);
 
 impl Breaker {
     pub(crate) fn end(&self) {
-        // Already ended is as good.
+        // A connection that has ended already is fine.
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 }
 
 fn unreadable(why: &str) -> CallError {
-    let message = format!("an answer that cannot be read: {why}");
+    let message = format!("cannot decode the response: {why}");
     CallError::Refused(OpError::new(Code::Internal, message))
 }
 
@@ -282,5 +284,5 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 fn unavailable(message: &str, home: &Home) -> OpError {
-    OpError::new(Code::Unavailable, message).help(format!("{} says more", home.own_log().display()))
+    OpError::new(Code::Unavailable, message).help(format!("see {}", home.own_log().display()))
 }

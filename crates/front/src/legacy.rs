@@ -1,15 +1,15 @@
-//! Shapes that programs already know from earlier supervisors: what the control port answers, and `/dashboard/api`.
+//! Shapes of earlier supervisors for existing programs: the responses of the control port, and `/dashboard/api`.
 //!
-//! Pure: from the outputs of operations to these shapes, nothing else.
+//! Pure: converts the outputs of operations to these shapes, nothing else.
 
 use proctor_ops::status::{HealthState, ServiceStatus};
 use serde_json::{Map, Value, json};
 
-/// What came of a command.
+/// Fields of a command's result.
 pub(crate) const COMMAND: &[&str] =
     &["command", "success", "exit_code", "stdout", "stderr", "execution_time_ms", "error_message"];
 
-/// What came of a restart with commands around it.
+/// Fields of the result of a restart with commands.
 pub(crate) const WORKFLOW: &[&str] = &[
     "pre_command_results",
     "restart_successful",
@@ -18,7 +18,7 @@ pub(crate) const WORKFLOW: &[&str] = &[
     "overall_success",
 ];
 
-/// These fields of an output, and of each command result in it.
+/// Keeps these fields of an output, and of each command result in it.
 pub(crate) fn only(fields: &[&str], mut output: Value) -> Value {
     let Value::Object(found) = &mut output else { return output };
     found.retain(|key, _| fields.contains(&key.as_str()));
@@ -30,7 +30,7 @@ pub(crate) fn only(fields: &[&str], mut output: Value) -> Value {
     output
 }
 
-/// The input of a restart with commands around it, where `env` is an object as in a command.
+/// Converts the input of a restart with commands, where `env` is an object as in a command.
 pub(crate) fn variables(mut input: Value) -> Value {
     if let Value::Object(fields) = &mut input
         && fields.get("env").is_some_and(Value::is_object)
@@ -42,10 +42,10 @@ pub(crate) fn variables(mut input: Value) -> Value {
     input
 }
 
-/// One service, as these programs see it.
+/// Returns one service in the earlier shape.
 pub(crate) fn status(service: &ServiceStatus) -> Value {
     let health = service.health.as_ref().map_or(HealthState::Unknown, |health| health.state);
-    // A run after another one is a restart, whoever asked for it.
+    // A run after another one is a restart, even a requested one.
     let again = service.restarts > 0 || service.last_exit.is_some();
     let words = shlex::split(&service.command).unwrap_or_default();
     json!({
@@ -63,7 +63,7 @@ pub(crate) fn status(service: &ServiceStatus) -> Value {
     })
 }
 
-/// Several, by name.
+/// Returns several services, by name.
 pub(crate) fn statuses(services: &[ServiceStatus]) -> Value {
     let by_name = services.iter().map(|service| (service.name.clone(), status(service)));
     Value::Object(by_name.collect::<Map<String, Value>>())

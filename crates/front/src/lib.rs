@@ -1,8 +1,8 @@
 //! The fronts: adapters from the outside world to the operations, and nothing else.
 //!
-//! [`local`] serves the unix socket inside the daemon, `client` speaks to it, [`cli`] is the command line; [`listen`] accepts
-//! connections from the network, [`tcp`] is the control port, [`http`] the rest. What can be done and whether it may be done is decided in
-//! `ops`; the engine cannot even be named from here.
+//! [`local`] serves the unix socket inside the daemon, `client` is its client, [`cli`] is the command line. [`listen`] accepts
+//! connections from the network, [`tcp`] is the control port, [`http`] the rest. Capabilities and permissions are decided in
+//! `ops`; this crate cannot name the engine.
 
 pub mod cli;
 mod client;

@@ -1,8 +1,8 @@
-//! The server of the unix socket, inside the daemon.
+//! Server of the unix socket, inside the daemon.
 //!
-//! Only the owner of this Proctor and root get in; the kernel says who it is. Requests of one connection are answered
-//! one after the other, connections beside each other. A client that vanishes ends its own long poll; a change
-//! that was begun is finished, because half of one would be worse than one nobody hears about.
+//! Only the owner of this Proctor and root may connect; the kernel identifies the caller. Requests of one connection are
+//! answered in order, connections concurrently. A client that disconnects ends its own long poll. A change is finished in any
+//! case: half a change would be worse than an unreported one.
 
 use crate::listen::{Seat, Seats};
 use crate::paint::paint;
@@ -26,26 +26,26 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Connections of one user at once: the owner and root have as many each. A follower or waiting command holds one; when there
-/// are more, the one that said nothing for the longest time makes room.
+/// Maximum connections of one user; the owner and root each have as many. A follower or waiting command holds one. Beyond the
+/// maximum, the connection that has been idle longest is closed.
 const MAX_CONNECTIONS: usize = 256;
 
-/// A client that does not take its answer for this long is given up.
+/// Timeout for a client to read its response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection without a request for this long is closed.
+/// Time after which an idle connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Requests are small; an environment takes a few of these.
+/// Size of a read. Requests are small; an environment takes a few reads.
 const READ_CHUNK: usize = 8 << 10;
 
-/// What has a longer answer took much more memory than what stays of it.
+/// Minimum size of a response after which memory is given back.
 const LARGE_ANSWER: usize = 128 << 10;
 
-/// After a failed accept (no descriptors left): long enough for one to be freed, too short to be noticed.
+/// Pause after a failed accept (no descriptors left), so one can be freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What requests are handed to: `ops`, or a test's own.
+/// Receiver of requests: `ops`, or that of a test.
 pub trait Dispatch: Send + Sync + 'static {
     fn dispatch(
         &self,
@@ -55,18 +55,18 @@ pub trait Dispatch: Send + Sync + 'static {
         form: Form,
     ) -> Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send>>;
 
-    /// Whose token this is, presented by `caller`.
+    /// Returns the principal of a token presented by `caller`.
     fn authenticate(&self, caller: Caller, presented: &str) -> Result<Principal, OpError>;
 
-    /// Whether `caller` may do this at all. `known` is what is known of the input; all of it is looked at by `dispatch`.
+    /// Checks whether `caller` may perform the operation. `known` is the known part of the input; `dispatch` checks all of it.
     fn may_ask(&self, caller: &Caller, entry: &Entry, known: &Value) -> Result<(), OpError>;
 
-    /// Waits until the token of `caller` is valid no longer; for ever if they came without one.
+    /// Waits until the token of `caller` becomes invalid; forever without a token.
     fn token_gone(&self, _caller: &Caller) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(std::future::pending())
     }
 
-    /// Something of `caller` was refused that is not even an operation: `what` names it in the audit.
+    /// Records a refusal of something that is not an operation; `what` names it in the audit log.
     fn turned_away(&self, caller: Caller, what: &'static str, error: &OpError);
 }
 
@@ -103,7 +103,7 @@ impl Dispatch for Context {
     }
 }
 
-/// Serve clients until the future is dropped.
+/// Serves clients until the future is dropped.
 pub async fn serve(
     listener: std::os::unix::net::UnixListener,
     context: Context,
@@ -111,14 +111,14 @@ pub async fn serve(
     serve_with(listener, Arc::new(context)).await
 }
 
-/// Serve clients, handing their requests to `dispatch`.
+/// Serves clients and passes their requests to `dispatch`.
 pub async fn serve_with(
     listener: std::os::unix::net::UnixListener,
     dispatch: Arc<dyn Dispatch>,
 ) -> io::Result<std::convert::Infallible> {
     listener.set_nonblocking(true)?;
     let listener = UnixListener::from_std(listener)?;
-    // Dropped with the future that serves: every connection ends with it.
+    // Dropped with the serving future, which ends every connection.
     let mut connections = JoinSet::new();
     let mut seats: BTreeMap<u32, Seats> = BTreeMap::new();
     loop {
@@ -150,8 +150,7 @@ async fn connection(
     let (caller, seat) = match peer {
         Ok((caller, Some(seat))) => (caller, seat),
         Ok((_, None)) => {
-            let error =
-                OpError::new(Code::Busy, "too many connections").help("try again in a moment");
+            let error = OpError::new(Code::Busy, "too many connections").help("retry in a moment");
             let _ = refuse(&mut write, error).await;
             return;
         }
@@ -161,23 +160,23 @@ async fn connection(
         }
     };
     let mut incoming = Incoming { stream: read, lines: Lines::default(), large: false };
-    // The client is gone, or does not read: there is nobody to tell.
+    // The client is gone or does not read, so there is no receiver for an error.
     let _ = requests(&mut incoming, &mut write, (&caller, &seat), dispatch.as_ref()).await;
     if incoming.large {
         memory::give_back();
     }
 }
 
-/// Who is at the other end: the owner of this process, or root.
+/// Identifies the peer: the owner of this process, or root.
 fn peer(stream: &UnixStream) -> Result<(u32, Caller), OpError> {
     let own = rustix::process::geteuid().as_raw();
     match stream.peer_cred().map(|credentials| credentials.uid()) {
         Ok(uid) if uid == own || uid == 0 => Ok((uid, Caller::local(uid))),
         Ok(uid) => {
             Err(OpError::new(Code::Forbidden, format!("user {uid} may not use this Proctor"))
-                .help("its owner and root may"))
+                .help("only its owner and root may"))
         }
-        Err(_) => Err(OpError::new(Code::Forbidden, "it cannot be told who is calling")),
+        Err(_) => Err(OpError::new(Code::Forbidden, "cannot identify the caller")),
     }
 }
 
@@ -197,7 +196,9 @@ async fn requests(
         let request = match line? {
             Line::End => return Ok(()),
             Line::TooLong => {
-                let error = OpError::bad_input(format!("a request is at most {MAX_REQUEST} bytes"));
+                let error = OpError::bad_input(format!(
+                    "the request is too large: the maximum is {MAX_REQUEST} bytes"
+                ));
                 return refuse(write, error).await;
             }
             Line::Whole(line) => Request::parse(&line).map(Request::owned),
@@ -214,7 +215,7 @@ async fn requests(
                 let reading =
                     table::find(&op).is_some_and(|entry| entry.meta.effect == Effect::Read);
                 let caller = voice.map_or_else(|| caller.clone(), |voice| voice.speaks_for(caller));
-                // Who waits for something to read can ask again: it counts as idle from now on.
+                // A waiting reader can ask again, so it counts as idle from now on.
                 let _busy = Some(busy).filter(|_| !reading);
                 let call = dispatch.dispatch(caller, op.into_owned(), input.into_owned(), form);
                 tokio::select! {
@@ -240,16 +241,16 @@ enum Line {
     End,
 }
 
-/// What a client has sent and nobody has looked at yet.
+/// Received bytes that are not processed yet.
 struct Incoming {
     stream: OwnedReadHalf,
     lines: Lines,
-    /// Some answer was a large one.
+    /// True if a response was large.
     large: bool,
 }
 
 impl Incoming {
-    /// One line without its end; an unfinished last line counts as one.
+    /// Returns one line without its end; an unfinished last line counts as one.
     async fn line(&mut self) -> io::Result<Line> {
         loop {
             match self.lines.next(MAX_REQUEST) {
@@ -264,8 +265,9 @@ impl Incoming {
         }
     }
 
-    /// Completes when the client has closed both directions. One that only said its last word still wants the answer, and
-    /// what it says meanwhile is its next request.
+    /// Completes when the client has closed both directions. A client that closed only its sending side still wants
+    /// the response, and
+    /// bytes that arrive meanwhile are its next request.
     async fn vanished(&mut self) {
         let gone = loop {
             match self.more().await {
@@ -280,7 +282,7 @@ impl Incoming {
         }
     }
 
-    /// Wait for more bytes; false at the end.
+    /// Waits for more bytes; returns false at the end.
     async fn more(&mut self) -> io::Result<bool> {
         let buffer = self.lines.buffer();
         buffer.reserve(READ_CHUNK);

@@ -1,4 +1,4 @@
-//! What a style and an error look like in a terminal.
+//! Look of styles and errors in a terminal.
 
 use proctor_ops::error::OpError;
 use proctor_ops::show::{Page, Paint, Style, unpainted};

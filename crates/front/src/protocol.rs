@@ -1,9 +1,10 @@
-//! What travels over the unix socket: one JSON value a line, a request and its answer, one after the other.
+//! Protocol of the unix socket: one JSON value per line, a request and its response, in order.
 //!
 //! `{"op":"service.status","input":{"names":["web"]}}` → `{"ok":{…}}` or `{"error":{"code":…,"message":…}}`. With `"page":{}` in
-//! the request a good answer is text for a person instead: `{"page":{"text":…}}`, with `"page":{"bytes":true}` the text as it is
-//! behind a line that says how long it is: `{"follows":{"length":…}}`. A program that speaks for somebody says so in each
-//! request: `"as":{"front":"mcp","client":"claude-code"}`.
+//! the request, a successful response is text for a person: `{"page":{"text":…}}`. With `"page":{"bytes":true}` the
+//! raw text follows
+//! a line with its length: `{"follows":{"length":…}}`. A program that acts for a user says so in each request:
+//! `"as":{"front":"mcp","client":"claude-code"}`.
 
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, ClientName, Front};
@@ -12,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// Longest request line: an environment of 2 MiB with every byte escaped still fits.
+/// Maximum request line: an environment of 2 MiB with every byte escaped fits.
 pub(crate) const MAX_REQUEST: usize = 4 << 20;
 
-/// Longest answer: a full page of log lines, every byte of it escaped, and a thousand services fit many times.
+/// Maximum response: a full page of log lines with every byte escaped, or a thousand services, fit many times.
 pub(crate) const MAX_ANSWER: usize = 64 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,10 +25,10 @@ pub struct Request<'a> {
     pub op: Cow<'a, str>,
     #[serde(default)]
     pub input: Cow<'a, Value>,
-    /// Text for a person is wanted, and this is where it will be shown.
+    /// Set if text for a person is wanted; describes its terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<Look>,
-    /// Somebody speaks for the user who calls.
+    /// Set if a program acts for the calling user.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
     pub voice: Option<Cow<'a, Voice>>,
 }
@@ -48,7 +49,7 @@ impl Request<'_> {
     }
 }
 
-/// Who speaks for a user. Whose process it is, the kernel says: what is claimed here makes a caller no more than that user.
+/// A program that acts for a user. The kernel identifies the process, so this claim never adds rights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Voice {
@@ -57,7 +58,7 @@ pub struct Voice {
     pub client: Option<String>,
 }
 
-/// What a client of this socket may be: the other fronts are the server's own.
+/// Front that a client of this socket may claim; the others are the server's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
@@ -73,19 +74,19 @@ impl Voice {
     }
 }
 
-/// More than a line takes that says how long the text behind it is.
+/// Maximum length of the line before a raw text.
 const MOST_BEFORE_TEXT: usize = 128;
 
-/// The terminal in which a page is shown.
+/// Terminal in which a page is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Look {
-    /// Columns; everything is shown if not given.
+    /// Columns; unlimited if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) width: Option<usize>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) colour: bool,
-    /// The text behind the answer, not in it: nobody has to escape it.
+    /// Send the text raw after the response, so it needs no escapes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) bytes: bool,
 }
@@ -99,22 +100,22 @@ pub enum Answer {
     Error(OpError),
 }
 
-/// An output as a person sees it.
+/// An output as text for a person.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Shown {
     pub(crate) text: String,
-    /// What is said about it.
+    /// Remarks about the text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) remarks: String,
-    /// The cursor with which it goes on.
+    /// Cursor of the next page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
-    /// What was asked for is not what is.
+    /// Code if the requested state was not reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<Code>,
 }
 
-/// An output as a person sees it, behind the line that this is in.
+/// Header of an output whose text follows this line.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Following {
     pub(crate) length: usize,
@@ -122,7 +123,7 @@ pub struct Following {
     pub(crate) verdict: Option<Code>,
 }
 
-/// An answer as a line, with what follows it. What is JSON already is not read again.
+/// Encodes a response as a line, with the text that follows it. Existing JSON is not parsed again.
 pub(crate) fn line(
     answer: Result<Reply, OpError>,
     form: Form,
@@ -154,24 +155,24 @@ pub(crate) fn line(
     Ok(line)
 }
 
-/// What has arrived and nobody has looked at yet, cut into lines.
+/// Received bytes that are not processed yet, split into lines.
 #[derive(Debug, Default)]
 pub struct Lines {
     buffer: Vec<u8>,
-    /// What is before it has been taken already. It is moved out of the way rarely: a thousand short lines in one buffer are not
-    /// moved a thousand times.
+    /// Bytes before this position are consumed. They are removed rarely, so a thousand short lines in one buffer are not moved a
+    /// thousand times.
     start: usize,
-    /// Up to here there is no line end.
+    /// No line end before this position.
     searched: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Without its end.
+    /// A line without its end.
     Line(Vec<u8>),
-    /// It will never be taken.
+    /// A line that exceeds the maximum.
     TooLong,
-    /// More has to arrive first.
+    /// More bytes are needed.
     Unfinished,
 }
 
@@ -180,7 +181,7 @@ impl Lines {
         self.buffer().extend_from_slice(bytes);
     }
 
-    /// Where a reader puts what arrives: behind what is there.
+    /// Returns the buffer to which a reader appends.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         if self.start > self.buffer.len() / 2 {
             self.buffer.drain(..self.start);
@@ -194,7 +195,7 @@ impl Lines {
         self.buffer.len() - self.start
     }
 
-    /// The first line, if it is at most `longest` bytes long.
+    /// Returns the first line, if it has at most `longest` bytes.
     pub fn next(&mut self, longest: usize) -> Cut {
         let end = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
         let stop = end.map_or(self.buffer.len(), |end| self.searched + end);
@@ -216,7 +217,7 @@ impl Lines {
         Cut::Line(line)
     }
 
-    /// What comes after the last line, if so much of it is there.
+    /// Returns the bytes after the last line, if that many have arrived.
     pub(crate) fn bytes(&mut self, length: usize) -> Option<Vec<u8>> {
         if self.len() < length {
             return None;
@@ -227,7 +228,7 @@ impl Lines {
         Some(bytes)
     }
 
-    /// What came after the last line end.
+    /// Returns the bytes after the last line end.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let Lines { mut buffer, start, .. } = std::mem::take(self);
         buffer.drain(..start);

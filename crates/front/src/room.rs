@@ -1,6 +1,6 @@
-//! Room for what clients have sent and nobody has dealt with yet: so many KiB for all of them together.
+//! Memory budget for received data that is not processed yet, shared by all clients.
 //!
-//! It is taken as bytes arrive, not when they are announced: a client that announces much and sends nothing takes nothing.
+//! Memory is counted as bytes arrive, not as they are announced, so an announcement alone costs nothing.
 
 use proctor_ops::error::{Code, OpError};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 const KIB: usize = 1024;
 
-/// What one client holds of it.
+/// Share of one client.
 pub(crate) struct Room {
     all: Arc<Semaphore>,
     held: Option<OwnedSemaphorePermit>,
-    /// This much takes no room.
+    /// Bytes that are not counted.
     free: usize,
 }
 
@@ -21,7 +21,7 @@ impl Room {
         Room { all, held: None, free }
     }
 
-    /// Hold room for this many bytes and no more; false if there is none.
+    /// Holds room for exactly this many bytes; returns false if there is none.
     pub(crate) fn hold(&mut self, bytes: usize) -> bool {
         let wanted = if bytes > self.free { bytes.div_ceil(KIB) } else { 0 };
         let held = self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
@@ -39,9 +39,9 @@ impl Room {
     }
 }
 
-/// What somebody is told for whom there is none.
+/// Returns the error for a client without room.
 pub(crate) fn none() -> OpError {
-    OpError::new(Code::Busy, "too much is being sent at once").help("try again in a moment")
+    OpError::new(Code::Busy, "too much data is being sent at once").help("retry in a moment")
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
         }
         assert!(second.hold(5 * KIB));
         assert!(!first.hold(3 * KIB + 1) && !second.hold(9 * KIB));
-        assert_eq!(all.available_permits(), 0, "what was held is held");
+        assert_eq!(all.available_permits(), 0, "the held room is still held");
         assert!(second.hold(0));
         drop(first);
         assert_eq!(all.available_permits(), 8);

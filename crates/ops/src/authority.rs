@@ -1,4 +1,4 @@
-//! Who may do what, asked of every request by `dispatch`: the rules are `core`'s, what they are about is looked up here.
+//! Authorisation of every request, called by `dispatch`. The rules are in `core`; this module looks up their subjects.
 
 use crate::error::{Code, OpError};
 use crate::operation::{About, Caller, Context, Effect, Front, Meta, Role, Target};
@@ -13,20 +13,21 @@ use proctor_engine::api::{ServiceView, Use};
 use proctor_engine::error::EngineError;
 use serde_json::json;
 
-/// By the caller's role, and over the network only what the configuration offers there.
+/// Checks the caller's role and, over the network, the operations that the configuration offers there.
 pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(), OpError> {
     let (name, caller) = (meta.name, &context.caller);
     context.engine.security(|security| {
         let offered = security.allowed.as_ref().is_none_or(|allowed| allowed.contains(name));
         if caller.is_network() && !offered {
             let message = format!("{name} is not offered over the network");
-            return Err(OpError::new(Code::Forbidden, message)
-                .help("`security.allowed_commands` in the configuration lists what is"));
+            return Err(OpError::new(Code::Forbidden, message).help(
+                "`security.allowed_commands` in the configuration lists the offered operations",
+            ));
         }
         allows(security, caller, needs).map_err(|refused| match refused {
             Refused::Unauthenticated => {
                 OpError::new(Code::Unauthenticated, format!("{name} needs a token"))
-                    .help("`proctor token path` says where the first one is")
+                    .help("`proctor token path` prints the file of the first token")
             }
             Refused::Forbidden { has, needs } => {
                 let why = short_of(security, caller, needs);
@@ -37,12 +38,13 @@ pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(
     })
 }
 
-/// The rule for assistants, if one calls. What applies a configuration takes it along: only there it is known what that changes.
+/// Returns the rule for assistants if one calls. An operation that applies a configuration takes it along, because
+/// only it knows the changes.
 pub(crate) fn hands(context: &Context) -> Option<Hands> {
     context.engine.security(|security| Hands::of(&context.caller, security.mcp.reach))
 }
 
-/// By what the request is about: not every service is for an assistant to change, and Proctor itself may not be.
+/// Checks the targets of the request: an assistant may not change every service, nor Proctor itself under `own`.
 pub(crate) fn may_change(
     context: &Context,
     name: &str,
@@ -72,21 +74,22 @@ pub(crate) fn may_change(
     }
 }
 
-/// Services that an operation leaves different, for whoever wants to cancel it later.
+/// Returns the services that an operation changes, for a later request to cancel it.
 pub(crate) fn targets(context: &Context, meta: &Meta, about: About<'_>) -> Vec<ServiceName> {
     if meta.effect == Effect::Read { Vec::new() } else { changed(context, about) }
 }
 
-/// May an assistant end this operation? Ending it changes the services it is about, and undoes the work of whoever began it.
+/// Checks whether an assistant may cancel this operation. Cancelling changes its services and undoes the work of the
+/// caller that started it.
 pub(crate) fn may_cancel(context: &Context, call: &Call) -> Result<(), OpError> {
     let Some(hands) = hands(context) else { return Ok(()) };
     refuse_services(context, &hands, &call.changes)?;
     if hands.may_end(call.client.as_ref()) {
         return Ok(());
     }
-    let message = format!("operation {} was begun by {}", call.id, call.by);
+    let message = format!("operation {} was started by {}", call.id, call.by);
     Err(OpError::new(Code::Forbidden, message).help(
-        "assistants cancel only what they began themselves (`supervisor.mcp.control`); ask the person you work for",
+        "assistants cancel only operations they started themselves (`supervisor.mcp.control`); ask the person you work for",
     ))
 }
 
@@ -102,7 +105,7 @@ fn refuse_services(context: &Context, hands: &Hands, names: &[ServiceName]) -> R
     if services.is_empty() { Ok(()) } else { Err(EngineError::HandsOff { services }.into()) }
 }
 
-/// Who does something with what is theirs renews its lease, until the answer is dropped.
+/// Renews the leases of the caller's own services until the response is dropped.
 pub(crate) fn using(context: &Context, about: About<'_>) -> Vec<Use> {
     let Some(client) = &context.caller.client else { return Vec::new() };
     let names = match about {
@@ -113,7 +116,7 @@ pub(crate) fn using(context: &Context, about: About<'_>) -> Vec<Use> {
     context.engine.using(client, &names)
 }
 
-/// What would be another afterwards. A name that means nothing changes nothing; the operation says so.
+/// Returns the services that would change. An unknown name changes nothing; the operation reports it.
 fn changed(context: &Context, about: About<'_>) -> Vec<ServiceName> {
     match about {
         About::Nothing | About::New { replace: false, .. } => Vec::new(),
@@ -133,13 +136,13 @@ fn of_base(context: &Context, base: &str) -> Vec<ServiceName> {
         .read(|view| view.services.keys().filter(|name| name.base() == base).cloned().collect())
 }
 
-/// Neither does it run, nor will it by itself.
+/// Returns true if the service does not run and will not run by itself.
 fn is_idle(service: &ServiceView) -> bool {
     let state = service.state.as_ref();
     state.is_none_or(|state| state.wish == Wish::Down && matches!(state.phase, PhaseView::Down))
 }
 
-/// Has this caller at least this role?
+/// Returns true if the caller has at least this role.
 pub(crate) fn has_role(context: &Context, needs: Role) -> bool {
     context.engine.security(|security| allows(security, &context.caller, needs).is_ok())
 }
@@ -151,8 +154,8 @@ fn allows(security: &Security, caller: &Caller, needs: Role) -> Result<(), Refus
 fn short_of(security: &Security, caller: &Caller, needs: Role) -> String {
     let most = security.mcp.reach.role;
     if caller.front == Front::Mcp && most < needs {
-        format!("assistants may do what {most} may (`supervisor.mcp.role`)")
+        format!("assistants have the rights of {most} (`supervisor.mcp.role`)")
     } else {
-        format!("{} is not enough", caller.principal)
+        format!("{} does not have it", caller.principal)
     }
 }

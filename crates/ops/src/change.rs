@@ -1,4 +1,4 @@
-//! What operations that change files have in common: what they are asked and what they answer.
+//! Inputs and outputs shared by the operations that change files.
 
 use crate::error::OpError;
 use crate::git::show_diff;
@@ -10,27 +10,27 @@ use proctor_engine::files::{Changed, Wish};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A new content comes along in the request: more than anybody types, and what fronts take at once.
+/// Maximum input of an operation with new content; fronts accept the same in one request.
 pub(crate) const WITH_CONTENT: usize = 4 << 20;
 
-/// The fields that hold a diff.
+/// Fields with a diff.
 pub(crate) const DIFF: [&str; 2] = ["diff", "diff_base64"];
 
-/// Of a diff in an answer; whoever wants more of it reads the files.
+/// Maximum length of a diff in a response. For more, the caller reads the files.
 const LONGEST_DIFF: usize = 64 << 10;
 
-/// Places that are told.
+/// Maximum number of hunk places in a response.
 const MOST_PLACES: usize = 100;
 
-/// What is asked of every change.
+/// Conditions of every change.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Guarded {
-    /// Only if the file still has this sha256
+    /// Fail unless the file has this sha256
     #[arg(long, value_name = "SHA256")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_hash: Option<String>,
-    /// Show the diff and change nothing
+    /// Show the diff without changing anything
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -47,7 +47,7 @@ impl Guarded {
     }
 }
 
-/// What is given as a text, or as bytes in base64: one of the two fields.
+/// Returns the content given as text or as base64, in one of the two fields.
 pub(crate) fn given(
     [text_name, base64_name]: [&str; 2],
     text: Option<String>,
@@ -56,7 +56,8 @@ pub(crate) fn given(
     match (text, base64) {
         (Some(text), None) => Ok(Some(text.into_bytes())),
         (None, Some(text)) => {
-            let bad = |error| OpError::bad_input(format!("'{base64_name}' is none: {error}"));
+            let bad =
+                |error| OpError::bad_input(format!("'{base64_name}' is not valid base64: {error}"));
             STANDARD.decode(text).map(Some).map_err(bad)
         }
         (Some(_), Some(_)) => {
@@ -66,20 +67,22 @@ pub(crate) fn given(
     }
 }
 
-/// The diff that is given, which is one at first sight: somebody may have given the name of a file.
+/// Returns the given diff after a first check: the caller may have given a file name instead.
 pub(crate) fn given_diff(
     text: Option<String>,
     base64: Option<String>,
 ) -> Result<Option<Vec<u8>>, OpError> {
     let diff = given(DIFF, text, base64)?;
     match &diff {
-        Some(text) if !text.contains(&b'\n') => Err(OpError::bad_input("this is no diff")
-            .help("'diff' is the text of one; in a shell, `- < fix.diff` gives that of a file")),
+        Some(text) if !text.contains(&b'\n') => {
+            Err(OpError::bad_input("'diff' is not a unified diff")
+                .help("give the text of the diff; in a shell, `- < fix.diff` reads it from a file"))
+        }
         Some(_) | None => Ok(diff),
     }
 }
 
-/// What became of files.
+/// Changes of files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changes {
     pub files: Vec<FileChange>,
@@ -91,43 +94,43 @@ pub struct Changes {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChange {
     pub path: String,
-    /// It is not what it was
+    /// Content of the file changed
     pub changed: bool,
     /// There was no file before
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub created: bool,
-    /// Of the content now; none if there is no file any more
+    /// Hash of the new content; omitted if the file was deleted
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// In bytes
+    /// Size in bytes
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// What was there before, for undo
+    /// Generation with the old content, for undo
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
-    /// Lines
+    /// Lines added
     pub added: usize,
-    /// Lines
+    /// Lines removed
     pub removed: usize,
-    /// Places that were replaced
+    /// Number of replaced matches
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub places: Option<usize>,
-    /// Where edits were made and hunks fit
+    /// Places of the edits and hunks
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hunks: Vec<HunkPlace>,
-    /// What would change, in a dry run
+    /// In a dry run: the diff that would be applied
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HunkPlace {
-    /// The first line, from 1
+    /// First line, from 1
     pub line: usize,
-    /// So far from where the diff says
+    /// Distance in lines from the place the diff names
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: isize,
-    /// So many lines around it were others
+    /// Number of context lines that differed
     #[serde(default, skip_serializing_if = "is_none")]
     pub fuzz: usize,
 }
@@ -174,7 +177,7 @@ impl FileChange {
     fn show(&self, page: &mut Page, dry_run: bool) {
         let gone = self.sha256.is_none();
         let word = match (self.changed, dry_run) {
-            (false, _) => "stays as it is",
+            (false, _) => "unchanged",
             (true, true) if self.created => "would be created",
             (true, true) if gone => "would be deleted",
             (true, true) => "would change",
@@ -199,7 +202,7 @@ impl FileChange {
     }
 }
 
-/// As text, and not too much of it.
+/// Returns the diff as text, shortened if it is long.
 fn shown(diff: &[u8]) -> String {
     let cut = diff.len() > LONGEST_DIFF;
     let part = &diff[..diff.len().min(LONGEST_DIFF)];
@@ -210,7 +213,7 @@ fn shown(diff: &[u8]) -> String {
     };
     let mut text = String::from_utf8_lossy(&part[..end]).into_owned();
     if cut {
-        text += &format!("… {} bytes more\n", diff.len() - end);
+        text += &format!("… {} more bytes\n", diff.len() - end);
     }
     text
 }

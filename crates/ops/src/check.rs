@@ -1,4 +1,4 @@
-//! Is an input of a shape and size that an operation takes at all? Asked before it is decoded.
+//! Checks the shape and the size of an input before it is decoded.
 
 use crate::error::{Code, OpError};
 use crate::table::{self, Entry};
@@ -6,17 +6,20 @@ use crate::underway;
 use proctor_core::text::beginning;
 use serde_json::{Map, Value, json};
 
-/// Of a name that is none of ours: to know it again.
+/// Maximum length of a quoted unknown name.
 const LONGEST_QUOTED: usize = 100;
 
-/// What others call the parts of an edit.
+/// Names that other editors use for the parts of an edit.
 const OF_AN_EDIT: [&str; 3] = ["old_string", "new_string", "replace_all"];
 
-/// An object of known fields, of a size that is allowed, and whether it is to be done in the background. Nothing given
-/// stands for "nothing to say".
+/// Checks that the input is an object with known fields and within the size limit, and takes the background flag off it.
+/// A missing input is an empty one.
 pub(crate) fn checked(entry: &Entry, input: Value) -> Result<(Value, bool), OpError> {
     let Value::Object(mut object) = (if input.is_null() { json!({}) } else { input }) else {
-        return Err(OpError::bad_input(format!("the input of {} is an object", entry.meta.name)));
+        return Err(OpError::bad_input(format!(
+            "the input of {} must be an object",
+            entry.meta.name
+        )));
     };
     check_fields(entry, &object)?;
     let background = underway::take_flag(&entry.meta, &mut object)?;
@@ -54,7 +57,7 @@ pub(crate) fn unknown(name: &str) -> OpError {
 }
 
 fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// Below this, two words have nothing to do with each other.
+    /// Minimum similarity of two names for a suggestion.
     const ALIKE: f64 = 0.8;
     known
         .map(|name| (strsim::jaro_winkler(word, name), name))
@@ -63,9 +66,9 @@ fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
         .map(|(_, name)| name)
 }
 
-/// About how many bytes a value takes: enough to tell a request from an attack.
+/// Estimates the size of a value in bytes; exact enough to tell a request from an attack.
 fn weight(value: &Value) -> usize {
-    /// Of a number, a word, a bracket.
+    /// Estimated size of a number, a word or a bracket.
     const SMALL: usize = 8;
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => SMALL,

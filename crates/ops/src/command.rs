@@ -1,7 +1,7 @@
-//! Commands in requests: how they may be written, what they mean, who may have them run, and what is answered.
+//! Commands in requests: their forms, their meaning, the rights they need, and their results.
 //!
-//! Whether a command may be run is decided by who asks and by the server's own list, never by what the request says of
-//! itself: `is_safe` is accepted, because clients send it, and has no say.
+//! The caller and the server's own list decide whether a command may run, never the request itself: `is_safe` is accepted
+//! because clients send it, and is ignored.
 
 use crate::error::{Code, OpError};
 use crate::execute_rules::{check_variables, choose_surroundings, is_permitted, permit};
@@ -19,38 +19,38 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A command: a text that is split like a shell does or run by one, a list of words taken as they are, or an object.
+/// A command: a string that is split like in a shell or run by one, a list of literal words, or an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Command {
-    /// Program and arguments, split like a shell does; run by /bin/sh if it has a shell's operators, variables or patterns
+    /// Program and arguments, split like in a shell; run by /bin/sh if there are shell operators, variables or patterns
     Text(String),
-    /// Program and arguments, taken as they are
+    /// Program and arguments, used literally
     Words(Vec<String>),
     Custom(Custom),
 }
 
-/// A command with all that can be said of it.
+/// A command with all its options.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Custom {
-    /// What `command` is: targets of make, a shell's command line, a program, or a subcommand of cargo; any case
+    /// Type of `command`: make targets, a shell command line, a program, or a cargo subcommand; any case
     pub command_type: Kind,
-    /// As `command_type` says
+    /// Command, as `command_type` says
     pub command: String,
-    /// More words, taken as they are
+    /// More arguments, used literally
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Vec<String>>,
-    /// Where it runs; the folder of the service or of the caller if not given
+    /// Working folder; that of the service or of the caller if omitted
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
-    /// Variables laid over its environment
+    /// Variables added to the environment
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// For people
+    /// Description for people
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Accepted and without effect: the server decides what may be run
+    /// Accepted and ignored: the server decides what may run
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_safe: Option<bool>,
 }
@@ -74,7 +74,9 @@ impl TryFrom<String> for Kind {
             "shell" => Ok(Kind::Shell),
             "binary" => Ok(Kind::Binary),
             "cargo" => Ok(Kind::Cargo),
-            _ => Err(format!("command_type: '{text}' is none of make, shell, binary, cargo")),
+            _ => {
+                Err(format!("command_type: '{text}' is invalid; use make, shell, binary or cargo"))
+            }
         }
     }
 }
@@ -93,7 +95,7 @@ impl JsonSchema for Kind {
     }
 }
 
-/// Each shape with the error that belongs to it.
+/// Decodes each shape with its own error.
 impl<'de> Deserialize<'de> for Command {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Command, D::Error> {
         match Value::deserialize(from)? {
@@ -101,7 +103,9 @@ impl<'de> Deserialize<'de> for Command {
             value @ Value::Array(_) => serde_json::from_value(value).map(Command::Words),
             value @ Value::Object(_) => serde_json::from_value(value).map(Command::Custom),
             Value::Null | Value::Bool(_) | Value::Number(_) => {
-                return Err(D::Error::custom("a command is a text, a list of words or an object"));
+                return Err(D::Error::custom(
+                    "a command must be a string, a list of words or an object",
+                ));
             }
         }
         .map_err(D::Error::custom)
@@ -124,7 +128,7 @@ fn split(text: &str) -> Result<Vec<String>, String> {
 }
 
 impl Command {
-    /// Program and arguments; never empty. `allows` says whether the caller may have these words run.
+    /// Returns program and arguments, never empty. `allows` tells whether the caller may run them.
     pub(crate) fn argv(&self, allows: impl Fn(&[String]) -> bool) -> Result<Vec<String>, OpError> {
         let argv = match self {
             Command::Text(text) => match shell_syntax::find(text) {
@@ -137,9 +141,9 @@ impl Command {
         };
         let argv = argv.map_err(|why| OpError::bad_input(format!("command: {why}")))?;
         match argv.first().map(String::as_str) {
-            None | Some("") => Err(OpError::bad_input("command: there is nothing to run")),
+            None | Some("") => Err(OpError::bad_input("command: it is empty")),
             Some(_) if argv.iter().any(|word| word.contains('\0')) => {
-                Err(OpError::bad_input("command: a word has a zero byte"))
+                Err(OpError::bad_input("command: a word contains a zero byte"))
             }
             Some(_) => Ok(argv),
         }
@@ -158,23 +162,23 @@ fn shell_argv(text: &str) -> Vec<String> {
 }
 
 fn needs_shell(syntax: &ShellSyntax) -> OpError {
-    let message = format!("command: {syntax}, and this front may not run one");
+    let message = format!("command: {syntax}, and this interface may not run a shell");
     OpError::new(Code::Forbidden, message).help(
-        "run one program at a time; put it in single quotes if it is an argument; or list `/bin/sh -c ...` in `security.execute.allowed`",
+        "run one program at a time; quote the text if it is an argument; or list `/bin/sh -c ...` in `security.execute.allowed`",
     )
 }
 
-/// The words of a text for a program of its own, which no shell sees.
+/// Splits the arguments of a program that no shell runs.
 fn split_for(program: &str, text: &str) -> Result<Vec<String>, String> {
     let syntax = shell_syntax::find(text).filter(|found| match found.kind {
         SyntaxKind::Operator | SyntaxKind::Expansion => true,
-        // `make V=1` sets a variable of make.
+        // `make V=1` sets a make variable.
         SyntaxKind::Assignment | SyntaxKind::Pattern => false,
     });
     match syntax {
-        Some(syntax) => {
-            Err(format!("{syntax}: use the command_type 'shell' and write '{program}' yourself"))
-        }
+        Some(syntax) => Err(format!(
+            "{syntax}: use the command_type 'shell' and write '{program}' in the command"
+        )),
         None => Ok([vec![program.to_owned()], split(text)?].concat()),
     }
 }
@@ -186,7 +190,7 @@ impl Custom {
             Kind::Cargo => split_for("cargo", &self.command)?,
             Kind::Binary => vec![self.command.clone()],
             Kind::Shell if self.command.trim().is_empty() => Vec::new(),
-            // The word after the command line is the shell's own name, $0.
+            // The word after the command line is $0, the shell's own name.
             Kind::Shell => {
                 ["/bin/sh", "-c", &self.command, "sh"].map(String::from).into_iter().collect()
             }
@@ -196,14 +200,14 @@ impl Custom {
     }
 }
 
-/// A command that may be run, and how.
+/// A command that may run, with its settings.
 pub(crate) struct Planned {
-    /// Secrets masked.
+    /// The command with masked secrets.
     pub(crate) shown: String,
     plan: CommandPlan,
 }
 
-/// Decide whether and how a command is to be run. Nothing has happened yet.
+/// Decides whether and how a command runs, without side effects.
 pub(crate) fn plan(
     context: &Context,
     command: &Command,
@@ -227,7 +231,7 @@ pub(crate) fn plan(
     let mut all = around.env.clone();
     for (name, value) in variables {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return Err(OpError::bad_input(format!("env: '{name}' cannot be a variable")));
+            return Err(OpError::bad_input(format!("env: '{name}' is not a valid variable name")));
         }
         all.push((name.clone(), value.clone()));
     }
@@ -235,33 +239,33 @@ pub(crate) fn plan(
     Ok(Planned { shown, plan: CommandPlan { argv, env: all, working_dir, limit } })
 }
 
-/// What became of a command.
+/// Result of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommandResult {
-    /// As it was run; secrets are masked
+    /// Command as it was run; secrets are masked
     pub command: String,
-    /// It ended by itself, with the exit code 0
+    /// The command ended by itself with exit code 0
     pub success: bool,
-    /// Null if a signal ended it or it was never started
+    /// Exit code; null if a signal ended the command or it was never started
     pub exit_code: Option<i32>,
-    /// What it wrote; what is not UTF-8 is replaced
+    /// Standard output; invalid UTF-8 is replaced
     pub stdout: String,
-    /// What it wrote as errors
+    /// Standard error; invalid UTF-8 is replaced
     pub stderr: String,
-    /// How long it took
+    /// Duration in milliseconds
     pub execution_time_ms: u64,
-    /// Why it is no success, where the exit code does not say it
+    /// Reason of a failure that the exit code does not show
     pub error_message: Option<String>,
-    /// It wrote more than is kept: of each stream the beginning and the end are here
+    /// Output exceeded the limit: only the beginning and the end of each stream are included
     #[serde(default)]
     pub truncated: bool,
-    /// Processes that it left running when it ended, and that were killed
+    /// Processes that the command left running and that were killed
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub killed: Vec<String>,
 }
 
 impl Planned {
-    /// Run it to its end.
+    /// Runs the command to its end.
     pub(crate) async fn run(self, context: &Context) -> Result<CommandResult, OpError> {
         let limit = self.plan.limit;
         context.step(format!("running {}", self.shown));
@@ -276,11 +280,11 @@ impl CommandResult {
     fn of(command: String, finished: Finished, limit: Duration) -> CommandResult {
         let (exit_code, error_message) = match finished.end {
             End::Code(0) => (Some(0), None),
-            End::Code(code) => (Some(code), Some(format!("it exited with code {code}"))),
-            End::Signal(number) => (None, Some(format!("{} ended it", signal::long_name(number)))),
+            End::Code(code) => (Some(code), Some(format!("exited with code {code}"))),
+            End::Signal(number) => (None, Some(format!("killed by {}", signal::long_name(number)))),
             End::TimedOut => {
                 let seconds = limit.as_secs_f64();
-                let text = format!("timed out after {seconds} s; everything it started was killed");
+                let text = format!("timed out after {seconds} s; all its processes were killed");
                 (None, Some(text))
             }
             End::NotStarted(why) => (None, Some(why)),
@@ -298,7 +302,7 @@ impl CommandResult {
         }
     }
 
-    /// `make test: it exited with code 2`
+    /// Sentence such as `make test: exited with code 2`.
     pub(crate) fn sentence(&self) -> String {
         let end = self.error_message.as_deref().unwrap_or("done");
         format!("{}: {end}", self.command)
@@ -312,7 +316,7 @@ impl CommandResult {
         if !self.killed.is_empty() {
             let left = self.killed.join(", ");
             let text = format!(
-                "left running and killed: {left}; start a program that is to stay as a process"
+                "killed because it was left running: {left}; start a long-running program as a service"
             );
             page.remark(text);
         }
@@ -359,11 +363,11 @@ mod tests {
             assert!(error.message.contains("needs a shell"), "{text}: {error:?}");
             assert_eq!(text.parse::<Command>(), Ok(command));
         }
-        // A pattern is an argument where there is no shell.
+        // Without a shell, a pattern is an argument.
         check(json!("ls *.rs"), Ok(&["/bin/sh", "-c", "ls *.rs"]));
         let pattern = Command::Text("ls *.rs".into());
         assert_eq!(pattern.argv(|_| false).unwrap(), ["ls", "*.rs"]);
-        // A list of words is taken as it is.
+        // A list of words is used literally.
         check(json!(["echo", "a && b", "&&", "$X"]), Ok(&["echo", "a && b", "&&", "$X"]));
         check(json!({ "command_type": "make", "command": "a && b" }), Err("'&&' needs a shell"));
         check(json!({ "command_type": "make", "command": "V=1 a" }), Ok(&["make", "V=1", "a"]));
@@ -372,12 +376,15 @@ mod tests {
     #[test]
     fn what_is_no_command_is_refused_with_the_reason() {
         check(json!("it's"), Err("a quote is not closed"));
-        check(json!(""), Err("nothing to run"));
-        check(json!([]), Err("nothing to run"));
+        check(json!(""), Err("it is empty"));
+        check(json!([]), Err("it is empty"));
         check(json!(["a\0b"]), Err("zero byte"));
-        check(json!(7), Err("a text, a list of words or an object"));
-        check(json!({ "command_type": "perl", "command": "x" }), Err("'perl' is none of make"));
-        check(json!({ "command_type": "shell", "command": " " }), Err("nothing to run"));
+        check(json!(7), Err("a string, a list of words or an object"));
+        check(
+            json!({ "command_type": "perl", "command": "x" }),
+            Err("'perl' is invalid; use make"),
+        );
+        check(json!({ "command_type": "shell", "command": " " }), Err("it is empty"));
         check(json!({ "command_type": "shell" }), Err("missing field `command`"));
         check(json!({ "command": "x", "command_type": "shell", "safe": 1 }), Err("unknown field"));
     }

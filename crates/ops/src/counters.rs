@@ -1,33 +1,33 @@
-//! How often each operation was called, what came of it and how long it took: a few numbers that nobody has to ask for.
+//! Counts calls, results and durations of each operation.
 
 use crate::error::{Code, TABLE as CODES};
 use crate::table::TABLE;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of the classes of latencies, in milliseconds; the last class has none.
+/// Upper bounds of the latency classes in milliseconds; the last class has none.
 pub const CLASSES: [u64; 8] = [1, 5, 25, 100, 500, 2_500, 10_000, 60_000];
 
-/// The counts of all operations, since the daemon began.
+/// Counts of all operations since the daemon started.
 pub struct Counters {
     operations: Box<[Counts]>,
 }
 
 struct Counts {
     good: AtomicU64,
-    /// In the order of the table of codes.
+    /// Ordered like the table of codes.
     bad: Box<[AtomicU64]>,
     classes: [AtomicU64; CLASSES.len() + 1],
     micros: AtomicU64,
 }
 
-/// The counts of one operation, at one moment.
+/// Counts of one operation at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
     pub operation: &'static str,
-    /// `None` is success; only what has happened is here.
+    /// Counts by result, without zeros; `None` is success.
     pub results: Vec<(Option<Code>, u64)>,
-    /// How many were in each class of [`CLASSES`], and how many took longer.
+    /// Counts for each class of [`CLASSES`]; the last one is for longer calls.
     pub classes: [u64; CLASSES.len() + 1],
     pub micros: u64,
 }
@@ -45,7 +45,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// One call is over.
+    /// Counts a finished call.
     pub(crate) fn count(&self, operation: &str, code: Option<Code>, took: Duration) {
         let Some(at) = TABLE.iter().position(|entry| entry.meta.name == operation) else { return };
         let counts = &self.operations[at];
@@ -61,7 +61,7 @@ impl Counters {
         counts.micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Operations that were called at all.
+    /// Returns the operations that were called.
     pub fn read(&self) -> Vec<Count> {
         let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let count = |(at, counts): (usize, &Counts)| {

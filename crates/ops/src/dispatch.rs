@@ -1,8 +1,8 @@
 //! The way into every operation: find → authorise → decode → authorise by what was decoded → limit → audit → run → encode.
 //! Every front takes it.
 //!
-//! What changes the world is written into the audit before it begins and after it ended, and is finished even if who asked
-//! for it goes away: half of it would be worse than one nobody hears about.
+//! A change is recorded in the audit log before it starts and after it ends. It is finished even if the caller disconnects:
+//! half a change would be worse than an unreported one.
 
 use crate::authority::{authorise, may_change, using};
 use crate::check::{checked, unknown};
@@ -22,10 +22,10 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the audit has of a request that came to nothing: enough to see what it was about.
+/// Maximum subjects of a failed request in the audit log.
 const FEW_SUBJECTS: usize = 8;
 
-/// Do one operation for one caller.
+/// Performs one operation for one caller.
 pub async fn dispatch(
     context: &Context,
     name: &str,
@@ -46,13 +46,13 @@ pub async fn dispatch(
             Err(error)
         }
     };
-    // One in the background is counted when it is over.
+    // An operation in the background is counted when it ends.
     if !answer.as_ref().is_ok_and(|reply| reply.background) {
         let code = answer.as_ref().err().map(|error| error.code);
         context.counters.count(entry.meta.name, code, begun.elapsed());
     }
     let (operation, millis) = (entry.meta.name, begun.elapsed().as_millis() as u64);
-    // What was asked for stays out of the log: it may hold an environment.
+    // The input stays out of the log: it may contain an environment.
     match (&answer, entry.meta.effect) {
         (Ok(_), Effect::Read) => tracing::debug!(operation, millis, "done"),
         (Ok(_), Effect::Write | Effect::Exec | Effect::Admin) => {
@@ -63,7 +63,7 @@ pub async fn dispatch(
     answer
 }
 
-/// Somebody asked who may do this kind of thing: before that is known, nothing is made of what they sent.
+/// Handles a request whose caller may perform this kind of operation. Before that is known, the input is not decoded.
 async fn asked(
     context: &Context,
     entry: &'static Entry,
@@ -87,7 +87,8 @@ async fn asked(
     answer.map_err(|error| quiet(error, &private))
 }
 
-/// Whether this caller may do this at all, before a front reads more of the input than `known`. [`dispatch`] asks again.
+/// Checks whether this caller may perform the operation, before a front reads more of the input than `known`.
+/// [`dispatch`] checks again.
 pub fn may_ask(context: &Context, entry: &Entry, known: &Value) -> Result<(), OpError> {
     let (name, begun) = (entry.meta.name, Instant::now());
     authorise(context, &entry.meta, entry.meta.role).inspect_err(|error| {
@@ -98,14 +99,14 @@ pub fn may_ask(context: &Context, entry: &Entry, known: &Value) -> Result<(), Op
     })
 }
 
-/// The input that an operation would work with, as JSON again: for the checks in `decoders`.
+/// Returns the decoded input as JSON again, for the checks in `decoders`.
 #[doc(hidden)]
 pub fn given(name: &str, input: Value) -> Result<Value, OpError> {
     let entry = table::find(name).ok_or_else(|| unknown(name))?;
     (entry.again)(checked(entry, understood(entry, input, Front::Local))?.0)
 }
 
-/// Everything that is asked before anything happens. Read once: what is admitted is what runs.
+/// Makes every check before anything happens. The input is decoded once, so the checked request is the one that runs.
 fn admit(
     context: &Context,
     entry: &Entry,
@@ -130,7 +131,7 @@ fn admit(
     Ok(Work { request, form, background, permit, uses, noted: None, private })
 }
 
-/// A request about a service that does not exist is refused, and not accepted to fail later.
+/// Refuses a request about a missing service at once, instead of accepting it and failing later.
 fn must_exist(context: &Context, entry: &Entry, about: About<'_>) -> Result<(), OpError> {
     match (entry.meta.effect, about) {
         (Effect::Write | Effect::Exec | Effect::Admin, About::Services(words)) => {
@@ -171,15 +172,18 @@ async fn run(
     let noted = Noted::begin(context, call(), entry.meta.even_unrecorded).await?;
     let context = Context { unrecorded: noted.unrecorded(), ..context.clone() };
     work.noted = Some(noted);
-    // Whoever stops waiting for it does not stop it.
+    // The change continues when the caller stops waiting.
     let change = tokio::spawn(async move { perform(&context, entry, work).await });
     change.await.unwrap_or_else(|error| {
         tracing::error!(operation = entry.meta.name, %error, "an operation failed");
-        Err(OpError::new(Code::Internal, format!("{} ended in a mistake", entry.meta.name)))
+        Err(OpError::new(
+            Code::Internal,
+            format!("{} failed because of a bug in Proctor", entry.meta.name),
+        ))
     })
 }
 
-/// Completes when the caller's token is valid no longer: nobody reads on with it.
+/// Completes when the caller's token becomes invalid, so reading ends.
 async fn token_gone(context: &Context) -> OpError {
     match &context.caller.principal {
         Principal::Token { id, .. } => context.engine.token_gone(id).await,
@@ -191,8 +195,8 @@ async fn token_gone(context: &Context) -> OpError {
 }
 
 fn invalid_token() -> OpError {
-    OpError::new(Code::Unauthenticated, "the token is not valid any more")
-        .help("it was revoked or has expired; `proctor token create` makes another")
+    OpError::new(Code::Unauthenticated, "the token is no longer valid")
+        .help("it was revoked or has expired; create another with `proctor token create`")
 }
 
 async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result<Reply, OpError> {
@@ -209,7 +213,7 @@ async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result
     answer
 }
 
-/// Write down that something was not done. Who is refused too often is only counted.
+/// Records a refusal in the audit log. Beyond the rate limit of a caller it is only counted.
 pub fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) {
     let audit = context.engine.audit();
     if context.limits.notes_refusal(&context.caller) {

@@ -1,7 +1,7 @@
-//! How an operation fails: a stable code for programs, a sentence and a remedy for people.
+//! Errors of operations: a stable code for programs, a message and a remedy for people.
 //!
-//! [`TABLE`] is the one list of codes with what each front says for it; references are made from it. Over TCP a code goes
-//! by its name, as in JSON everywhere.
+//! [`TABLE`] is the only list of codes, with the representation in each front; references are generated from it. Over TCP a code
+//! has the same name as in JSON.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 #[error("{message}")]
 pub struct OpError {
     pub code: Code,
-    /// What failed, on what.
+    /// Message: the failure, its object and the reason.
     pub message: String,
-    /// What to do next.
+    /// Remedy: the next step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
-    /// For programs; its shape depends on the code.
+    /// Details for programs; the shape depends on the code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Value>>,
 }
@@ -41,7 +41,7 @@ impl OpError {
     }
 }
 
-/// Stable: programs compare these. A code this version does not know is read as `internal`.
+/// Stable codes that programs compare. A code unknown to this version is read as `internal`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Code {
@@ -75,15 +75,15 @@ pub enum Code {
     AuditUnavailable,
 }
 
-/// What a code is called, what each front says for it, and what it means.
+/// Name of a code, its representation in each front, and its meaning.
 pub struct Row {
     pub code: Code,
     pub name: &'static str,
-    /// What a command exits with.
+    /// Exit code of a command.
     pub exit: u8,
-    /// The status of an HTTP answer.
+    /// HTTP status.
     pub http: u16,
-    /// The JSON-RPC error that MCP has for it; `None`: a tool's result with `isError`, which the assistant reads.
+    /// JSON-RPC error code in MCP; `None` for a tool result with `isError`, which the assistant reads.
     pub rpc: Option<i32>,
     pub meaning: &'static str,
 }
@@ -98,45 +98,45 @@ impl Row {
     }
 }
 
-/// What JSON-RPC calls an error of the server itself, and MCP a tool that does not exist.
+/// JSON-RPC code of an internal server error; MCP uses it for an unknown tool.
 const INTERNAL: i32 = -32603;
 const UNKNOWN_TOOL: i32 = -32602;
 
 pub const TABLE: &[Row] = &[
-    row(Code::Failed, "failed", 1, 422, "it could not be done; the message says why"),
-    row(Code::Internal, "internal", 1, 500, "a mistake in Proctor itself").rpc(INTERNAL),
+    row(Code::Failed, "failed", 1, 422, "the operation failed; the message says why"),
+    row(Code::Internal, "internal", 1, 500, "a bug in Proctor itself").rpc(INTERNAL),
     row(Code::Forbidden, "forbidden", 1, 403, "this caller may not do that"),
-    row(
-        Code::Unauthenticated,
-        "unauthenticated",
-        1,
-        401,
-        "a token is needed, or this one is not valid",
-    ),
-    row(Code::Cancelled, "cancelled", 1, 409, "somebody cancelled it"),
+    row(Code::Unauthenticated, "unauthenticated", 1, 401, "a token is missing or invalid"),
+    row(Code::Cancelled, "cancelled", 1, 409, "the operation was cancelled"),
     row(
         Code::AuditUnavailable,
         "audit_unavailable",
         1,
         503,
-        "the audit cannot be written, so nothing is changed",
+        "the audit log cannot be written, so nothing was changed",
     ),
-    row(Code::BadInput, "bad_input", 2, 400, "the request itself is wrong"),
+    row(Code::BadInput, "bad_input", 2, 400, "the request is invalid"),
     row(Code::TooLarge, "too_large", 2, 413, "the request is too large"),
-    row(Code::InvalidMode, "invalid_mode", 2, 400, "there is no such runtime mode"),
-    row(Code::UnknownOperation, "unknown_operation", 2, 404, "there is no such operation")
+    row(Code::InvalidMode, "invalid_mode", 2, 400, "the runtime mode does not exist"),
+    row(Code::UnknownOperation, "unknown_operation", 2, 404, "the operation does not exist")
         .rpc(UNKNOWN_TOOL),
     row(Code::UnknownService, "unknown_service", 3, 404, "no service or group has that name"),
-    row(Code::NotFound, "not_found", 3, 404, "no such thing; the message says what"),
+    row(Code::NotFound, "not_found", 3, 404, "an object does not exist; the message names it"),
     row(Code::NotRunning, "not_running", 4, 409, "the service does not run"),
     row(Code::ServiceFailed, "service_failed", 4, 409, "the service ended or is unhealthy"),
-    row(Code::Unavailable, "unavailable", 5, 503, "no Proctor runs, or it does not answer"),
-    row(Code::ConnectionLost, "connection_lost", 5, 502, "the connection ended before the answer"),
+    row(Code::Unavailable, "unavailable", 5, 503, "Proctor does not run, or does not respond"),
+    row(
+        Code::ConnectionLost,
+        "connection_lost",
+        5,
+        502,
+        "the connection ended before the response",
+    ),
     row(Code::Busy, "busy", 5, 503, "too many requests at once"),
     row(Code::RateLimited, "rate_limited", 5, 429, "too many requests from this caller"),
-    row(Code::Timeout, "timeout", 6, 504, "it did not happen in time"),
-    row(Code::BadConfig, "bad_config", 7, 422, "the configuration has problems"),
-    row(Code::AlreadyExists, "already_exists", 8, 409, "that name is taken"),
+    row(Code::Timeout, "timeout", 6, 504, "the time limit expired"),
+    row(Code::BadConfig, "bad_config", 7, 422, "the configuration is invalid"),
+    row(Code::AlreadyExists, "already_exists", 8, 409, "the name is in use"),
     row(
         Code::DefinedInFile,
         "defined_in_file",
@@ -145,24 +145,24 @@ pub const TABLE: &[Row] = &[
         "the service belongs to a configuration file",
     ),
     row(Code::HomeInUse, "home_in_use", 8, 409, "this home runs another configuration"),
-    row(Code::PortInUse, "port_in_use", 8, 409, "the port is taken"),
-    row(Code::Conflict, "conflict", 8, 409, "something else is under way that this would disturb"),
-    row(Code::Stale, "stale", 8, 412, "it has changed since the caller looked"),
+    row(Code::PortInUse, "port_in_use", 8, 409, "the port is in use"),
+    row(Code::Conflict, "conflict", 8, 409, "another operation or change is in the way"),
+    row(Code::Stale, "stale", 8, 412, "the object changed since the caller read it"),
     row(
         Code::ProgramMissing,
         "program_missing",
         9,
         422,
-        "the program to run was not found or cannot be run",
+        "the program was not found or cannot be executed",
     ),
     row(Code::UnknownUser, "unknown_user", 9, 422, "no such user or group on this machine"),
 ];
 
-/// The table as a page of the documentation.
+/// Returns the table as a page of the documentation.
 pub fn reference() -> String {
     let mut text = String::from(
-        "# Errors\n\nMade by `cargo xtask gen`. Every front answers with the code, in JSON as `code` (over TCP in `data`); a command \
-         exits with the number, HTTP has the status, MCP the JSON-RPC error or a tool's result with `isError`.\n\n\
+        "# Errors\n\nGenerated by `cargo xtask gen`. Every interface returns the code, in JSON as `code` (over TCP in `data`). A command \
+         exits with the number; HTTP returns the status; MCP returns the JSON-RPC error, or a tool result with `isError`.\n\n\
          | code | exit | HTTP | MCP | meaning |\n|---|---|---|---|---|\n",
     );
     for row in TABLE {
@@ -195,7 +195,7 @@ impl Code {
         self.row().http
     }
 
-    /// The JSON-RPC error that MCP has for it, if it has one.
+    /// Returns the JSON-RPC error code in MCP, if there is one.
     pub fn rpc(self) -> Option<i32> {
         self.row().rpc
     }
@@ -217,7 +217,7 @@ impl From<String> for Code {
 mod tests {
     use super::*;
 
-    /// A new code does not compile here until it was thought of.
+    /// Lists every code. A new code does not compile until it is added here.
     fn every_code() -> Vec<Code> {
         use Code::*;
         let all = [

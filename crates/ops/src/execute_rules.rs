@@ -1,16 +1,16 @@
-//! Who may have which command run, with which variables and where: the lists of `security.execute`.
+//! Rules for commands, variables and folders of requests: the lists of `security.execute`.
 
 use crate::error::{Code, OpError};
 use crate::operation::{Caller, Context, Principal};
 use proctor_core::config::execute::Execute;
 
-/// Returns true if this caller may have a command run. The owner of this Proctor at the unix socket could run it without asking; whoever comes by a
-/// network front gets what the configuration lists, and nothing without a list.
+/// Returns true if this caller may run a command. The owner at the unix socket could run it without Proctor. A caller from
+/// the network may run the commands that the configuration lists, and none without a list.
 pub(crate) fn is_permitted(caller: &Caller, execute: &Execute, argv: &[String]) -> bool {
     is_owner(caller) || execute.allows(argv)
 }
 
-/// Refuses what may not be run, and says what to write.
+/// Refuses a command that is not permitted, with the entry to add.
 pub(crate) fn permit(
     caller: &Caller,
     execute: &Execute,
@@ -22,23 +22,24 @@ pub(crate) fn permit(
     }
     let help = match execute.beginning(argv) {
         Some(entry) => format!(
-            "the entry '{entry}' of `security.execute.allowed` allows these words and no others; add '{shown}', \
-             or a pattern: `*` for a word that is no option, `**` for any number of them, `...` for anything"
+            "the entry '{entry}' of `security.execute.allowed` allows only exactly these words; add '{shown}', \
+             or a pattern: `*` for a word that is not an option, `**` for any number of them, `...` for anything"
         ),
         None => {
             "list it in `security.execute.allowed`; on this machine `proctor execute` runs anything"
                 .into()
         }
     };
-    Err(OpError::new(Code::Forbidden, format!("'{shown}' may not be run by this front")).help(help))
+    Err(OpError::new(Code::Forbidden, format!("'{shown}' may not be run over this interface"))
+        .help(help))
 }
 
 fn is_owner(caller: &Caller) -> bool {
     matches!(caller.principal, Principal::Local { .. }) && !caller.is_network()
 }
 
-/// Refuse variables of a request that the caller may not set. With `PATH` or `PYTHONPATH` every command, and every service,
-/// is another one.
+/// Refuses variables that the caller may not set. `PATH` or `PYTHONPATH` would turn every command and every service into
+/// another one.
 pub(crate) fn check_variables<'a>(
     context: &Context,
     mut names: impl Iterator<Item = &'a str>,
@@ -52,12 +53,12 @@ fn permit_variable(caller: &Caller, execute: &Execute, name: &str) -> Result<(),
     if is_owner(caller) || execute.allows_variable(name) {
         return Ok(());
     }
-    let message = format!("the variable '{name}' may not be set by this front");
+    let message = format!("the variable '{name}' may not be set over this interface");
     Err(OpError::new(Code::Forbidden, message)
-        .help("leave it out, or list its name in `security.execute.env` of the configuration"))
+        .help("omit it, or list its name in `security.execute.env` of the configuration"))
 }
 
-/// Refuse what a request says about where or with which environment a command is run, if the caller may not choose that.
+/// Refuses a folder or an environment for a command if the caller may not choose it.
 pub(crate) fn choose_surroundings<const N: usize>(
     context: &Context,
     given: [(&str, bool); N],
@@ -66,15 +67,15 @@ pub(crate) fn choose_surroundings<const N: usize>(
     context.engine.security(|security| permit_choice(&context.caller, &security.execute, field))
 }
 
-/// `make test` is another command in another folder or with another environment: what the list allows is run in the server's own
-/// surroundings. Whoever may use the shell could set all that anyway.
+/// `make test` is another command in another folder or environment, so a listed command runs in the server's own. A caller
+/// that may use the shell could set these anyway.
 fn permit_choice(caller: &Caller, execute: &Execute, field: &str) -> Result<(), OpError> {
     if is_owner(caller) || execute.allows_any_shell_command() {
         return Ok(());
     }
-    let message = format!("'{field}' of a command may not be chosen by this front");
+    let message = format!("'{field}' of a command may not be set over this interface");
     Err(OpError::new(Code::Forbidden, message).help(
-        "leave it out; `service` takes the folder and the variables of a service, and a listed script can set its own",
+        "omit it; `service` uses the folder and the variables of a service, and a listed script can set its own",
     ))
 }
 

@@ -1,13 +1,13 @@
-//! Other names and shapes that callers commonly use for an input field: understood where it is clear what they mean.
+//! Aliases of input fields: other names and shapes that callers commonly use, accepted where the meaning is clear.
 //!
-//! A name that an operation has itself is never changed. What stays unknown is refused by `check`, with the nearest name.
+//! An operation's own field names are never changed. `check` rejects a name that stays unknown, with the nearest name.
 
 use crate::moment;
 use crate::operation::Front;
 use crate::table::{self, Entry};
 use serde_json::{Map, Value, json};
 
-/// Names for one thing, in the order in which an operation's own is looked for.
+/// Groups of aliases. The first name that the operation has itself is used.
 const GROUPS: [&[&str]; 10] = [
     &["names", "services", "name", "service", "processes", "process", "process_name"],
     &["name", "service", "names", "services", "process", "process_name"],
@@ -21,19 +21,19 @@ const GROUPS: [&[&str]; 10] = [
     &["pattern", "query", "regex", "search"],
 ];
 
-/// Lengths of time in thousandths of a second.
+/// Durations in milliseconds.
 const MILLISECONDS: [&str; 2] = ["timeout_ms", "wait_ms"];
 
-/// Fields that hold a number of seconds.
+/// Fields with a number of seconds.
 const SECONDS: [&str; 3] = ["timeout", "timeout_seconds", "wait"];
 
-/// Names of the parts of an edit that other editors use.
+/// Names that other editors use for the parts of an edit.
 const EDIT_PARTS: [(&str, &str); 4] =
     [("old_string", "old"), ("new_string", "new"), ("old_text", "old"), ("new_text", "new")];
 
-/// The input with the names and shapes of the operation.
+/// Returns the input with the names and shapes of the operation.
 ///
-/// HTTP has a description of its inputs: a text in the place of a list is refused there.
+/// HTTP describes its inputs with a schema, so there a string in place of a list is rejected.
 pub fn understood(entry: &Entry, input: Value, front: Front) -> Value {
     let Value::Object(given) = input else { return input };
     let known = table::fields(entry);
@@ -52,7 +52,7 @@ pub fn understood(entry: &Entry, input: Value, front: Front) -> Value {
             true => Some(&*name),
             false => own_name(&name, &value, &fields, is_known),
         };
-        // Refused later by the name that was given.
+        // An unknown name is rejected later under the name that was given.
         fields.insert(own.unwrap_or(&name).to_owned(), value);
     }
     let lists = table::list_fields(entry);
@@ -80,14 +80,14 @@ fn in_seconds(name: String, value: Value) -> (String, Value) {
     }
 }
 
-/// The operation's own field that is meant, if it was not given as well.
+/// Returns the operation's own name of a field, if that field was not given as well.
 fn own_name(
     name: &str,
     value: &Value,
     given: &Map<String, Value>,
     is_known: impl Fn(&str) -> bool,
 ) -> Option<&'static str> {
-    // With a command, one process is meant: the new one.
+    // With a command, the name is that of the one new process.
     let is_one = value.is_string() && (given.contains_key("command") || !is_known("names"));
     let many_first = |group: &&[&str]| group[0] == "names" && is_one;
     let group =
@@ -120,7 +120,7 @@ fn reshape(name: &str, value: &mut Value, lists: &[String]) {
     }
 }
 
-/// Seconds written as `60`, `60s` or `1m`; `None` for other text.
+/// Parses seconds written as `60`, `60s` or `1m`; `None` for other text.
 fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     let number = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite());
@@ -131,7 +131,7 @@ fn seconds(text: &str) -> Option<f64> {
     })
 }
 
-/// `KEY=VALUE` of an object whose values are plain; `None` otherwise.
+/// Converts an object with plain values to `KEY=VALUE`; `None` otherwise.
 fn pairs(variables: &Map<String, Value>) -> Option<Vec<String>> {
     let plain = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),

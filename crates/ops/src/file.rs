@@ -1,4 +1,4 @@
-//! What operations on files have in common: words, flags, and how they fail.
+//! Types, flags and errors shared by the operations on files.
 
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Principal};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What something with a name is.
+/// Kind of a folder entry.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
@@ -56,15 +56,15 @@ impl From<KindWord> for Kind {
     }
 }
 
-/// What else is looked at.
+/// Entries that are included on request.
 #[derive(Debug, Clone, Copy, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Also {
-    /// Also what begins with a dot
+    /// Include names that start with a dot
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
-    /// Also what .gitignore and .ignore leave out
+    /// Include files that .gitignore and .ignore exclude
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_ignore: bool,
@@ -76,7 +76,7 @@ impl From<Also> for LeaveOut {
     }
 }
 
-/// Where the caller stands.
+/// Folder of the caller.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Here {
@@ -84,62 +84,64 @@ pub struct Here {
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_dir: Option<String>,
-    /// Paths begin there if it is in a root; otherwise at the top of the root
+    /// Paths are relative to that folder if it is in a root; otherwise to the root
     #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_base: bool,
-    /// Folders of the caller's conversation, absolute: each, or its repository, is a root of this request. At the unix socket
+    /// Absolute folders of the caller's conversation; each, or its repository, is a root of this request. Unix socket only
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
 }
 
-/// The files that a request may name: with the folders of its conversation, which the owner alone may bring along.
+/// Returns the files a request may name, with the folders of its conversation, which only the owner may pass.
 pub(crate) async fn files_of(context: &Context, folders: &[String]) -> Result<Files, OpError> {
     let files = context.engine.files();
     if folders.is_empty() {
         return Ok(files.clone());
     }
     if !matches!(context.caller.principal, Principal::Local { .. }) {
-        let error = OpError::new(Code::Forbidden, "'folders' is for the unix socket alone");
+        let error = OpError::new(Code::Forbidden, "'folders' can be used at the unix socket only");
         return Err(
-            error.help("`roots` in the configuration declares the folders for file operations")
+            error.help("declare the folders for file operations in `roots` of the configuration")
         );
     }
     if folders.len() > MAX_FOLDERS {
-        return Err(OpError::bad_input(format!("'folders' holds more than {MAX_FOLDERS}")));
+        return Err(OpError::bad_input(format!(
+            "'folders' has too many entries: the maximum is {MAX_FOLDERS}"
+        )));
     }
     if let Some(folder) = folders.iter().find(|folder| !Path::new(folder).is_absolute()) {
-        return Err(OpError::bad_input(format!("'folders': '{folder}' is not absolute")));
+        return Err(OpError::bad_input(format!("'folders': '{folder}' is not an absolute path")));
     }
     Ok(files.in_conversation(folders.iter().map(PathBuf::from).collect()).await?)
 }
 
 impl Here {
-    /// The files as they are seen from there.
+    /// Returns the files as seen from the caller's folder.
     pub(crate) async fn files(&self, context: &Context) -> Result<Files, OpError> {
         let files = files_of(context, &self.folders).await?;
         match self.base_dir.as_deref().map(Path::new).filter(|_| self.from_base) {
             Some(folder) if !folder.is_absolute() => {
-                Err(OpError::bad_input("'base_dir' is no absolute path"))
+                Err(OpError::bad_input("'base_dir' is not an absolute path"))
             }
             here => Ok(files.seen_from(here)),
         }
     }
 }
 
-/// A page is no smaller than this, whatever is asked for.
+/// Minimum size of a page.
 const LEAST_PAGE: usize = 1 << 10;
 
-/// What names or matches take in one answer; the rest comes by cursor.
+/// Returns the maximum bytes of names or matches in one response.
 pub(crate) fn page_bytes(asked: Option<usize>) -> usize {
     asked.unwrap_or(LARGEST_PAGE).clamp(LEAST_PAGE, LARGEST_PAGE)
 }
 
-/// Why one of several files is not in the answer.
+/// Error of one file among several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trouble {
-    /// As in an error of the whole
+    /// Error code, as in an error of the whole request
     pub code: String,
     pub message: String,
 }
@@ -151,10 +153,10 @@ impl From<FileError> for Trouble {
     }
 }
 
-/// What to do with a diff that does not fit.
-pub(crate) const MAKE_ANEW: &str = "read the files and make the diff anew";
+/// Remedy for a diff that does not apply.
+pub(crate) const MAKE_ANEW: &str = "read the files again and create a new diff";
 
-/// One thing by the name of the input's field, or an error that asks for it.
+/// Returns the value of a field, or an error that it is missing.
 pub(crate) fn wanted<T>(field: &str, value: Option<T>) -> Result<T, OpError> {
     value.ok_or_else(|| OpError::bad_input(format!("'{field}' is missing")))
 }
@@ -165,70 +167,72 @@ impl From<FileError> for OpError {
         let op = |code| OpError::new(code, message);
         match error {
             FileError::NoRoot => op(Code::NotFound).help(
-                "start the client in the folder of a project; the folder of a proctor.yaml is one, too, once `proctor up` runs it",
+                "start the client in the folder of a project, or run `proctor up`: the folder of its proctor.yaml becomes a root",
             ),
             FileError::WhichRoot { .. } => op(Code::BadInput).help("write NAME:path"),
             FileError::Elsewhere { .. } => op(Code::Forbidden)
-                .help("`roots` in the configuration declares the folders for file operations"),
-            FileError::RootGone { .. } => op(Code::Failed).help("make the folder, or declare another"),
-            FileError::Missing { .. } => op(Code::NotFound).help("`proctor file find` finds names"),
+                .help("declare the folders for file operations in `roots` of the configuration"),
+            FileError::RootGone { .. } => op(Code::Failed).help("create the folder, or declare another"),
+            FileError::Missing { .. } => op(Code::NotFound).help("find the name with `proctor file find`"),
             FileError::Guarded { .. } => op(Code::Forbidden),
-            FileError::Moved { .. } => op(Code::Stale).help("begin again without the cursor"),
+            FileError::Moved { .. } => op(Code::Stale).help("start again without the cursor"),
             FileError::BadPattern { what, .. } => op(Code::BadInput).help(bad_pattern(what)),
             FileError::TooSlow { .. } => op(Code::Failed)
-                .help("take what reads far ahead out of it, as `.*` in an alternative, or leave the file out"),
+                .help("simplify the pattern, for example remove `.*` in an alternative, or exclude the file"),
             FileError::BadCursor(_) => {
-                op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
+                op(Code::BadInput).help("pass a cursor exactly as an earlier response returned it")
             }
             FileError::NoGroup { name } => op(Code::BadInput).help(no_group(&name)),
             FileError::BadInput(_) => op(Code::BadInput),
             FileError::Cancelled => op(Code::Cancelled),
             FileError::Refused { fault, .. } => refused(op, &fault),
             FileError::ReadOnly { .. } => op(Code::Forbidden)
-                .help("`write: true` for this root in the configuration allows it"),
+                .help("set `write: true` for this root in the configuration"),
             FileError::Occupied { .. } => op(Code::AlreadyExists),
             FileError::TooLarge { .. } => op(Code::TooLarge),
-            FileError::TooMuch { .. } => op(Code::TooLarge).help("change fewer of them at once"),
-            FileError::Changed { .. } => op(Code::Stale).help("read it again, and try again"),
+            FileError::TooMuch { .. } => op(Code::TooLarge).help("change fewer files in one request"),
+            FileError::Changed { .. } => op(Code::Stale).help("read the file again and retry"),
             FileError::Stale { path, found } => op(Code::Stale)
-                .help("read it again, and decide anew")
+                .help("read the file again before you decide")
                 .details(json!({ "path": path, "sha256": found })),
             FileError::NotAlike { .. } => op(Code::Failed)
-                .help("the file belongs to somebody else; change it as that user"),
+                .help("the file belongs to another user; change it as that user"),
             FileError::Misfit { path, misfit } => misfits(op, &path, &misfit),
             FileError::NotThere { path, near } => op(Code::Failed)
-                .help("nothing was changed; 'ignore_case' or 'regex' find more")
+                .help("nothing was changed; 'ignore_case' or 'regex' may find it")
                 .details(json!({ "path": path, "count": 0, "nearest": nearest(&near) })),
             FileError::NoText { .. } => {
-                op(Code::Failed).help("read it as bytes, and write it as 'base64'")
+                op(Code::Failed).help("read the file with 'bytes' and write it with 'base64'")
             }
             FileError::Counted { path, count, lines } => op(Code::Failed)
-                .help("nothing was changed; 'nth' names one place, 'expect' says how many there are")
+                .help("nothing was changed; choose one match with 'nth', or set 'expect' to the number of matches")
                 .details(json!({ "path": path, "count": count, "lines": lines })),
             FileError::BadDiff(bad) => op(Code::BadInput).details(json!({ "line": bad.line })),
             FileError::Conflicts(conflicts) => op(Code::Failed)
                 .help(MAKE_ANEW)
                 .details(conflicts.iter().map(conflict).collect()),
             FileError::NotAFolder { .. } => {
-                op(Code::BadInput).help("`proctor file read` shows what is in a file")
+                op(Code::BadInput).help("read a file with `proctor file read`")
             }
             FileError::FolderThere { .. } => op(Code::AlreadyExists)
-                .help("a slash at the end of 'to' moves it into the folder"),
-            FileError::NotEmpty { .. } => op(Code::Failed).help("delete what is in it first"),
-            FileError::OtherDisk { .. } => op(Code::Failed).help("write it there, and delete it here"),
+                .help("end 'to' with a slash to move it into the folder"),
+            FileError::NotEmpty { .. } => op(Code::Failed).help("delete its entries first"),
+            FileError::OtherDisk { .. } => op(Code::Failed).help("write the file there and delete it here"),
             FileError::NoGeneration { .. } => op(Code::NotFound),
             FileError::Lost(_) | FileError::Unkept(_) | FileError::Unrecorded(_) => op(Code::Failed),
         }
     }
 }
 
-/// What may have been meant by a group that is not there.
+/// Suggests what a missing regex group may have meant.
 fn no_group(name: &str) -> String {
     let letters = name.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
     match name.split_at(letters) {
-        ("", _) => "$$ is a dollar sign, and nothing else".to_owned(),
+        ("", _) => "write $$ for a dollar sign".to_owned(),
         (number, rest) => {
-            format!("${{{number}}}{rest} is group {number} and then '{rest}'; $$ is a dollar sign")
+            format!(
+                "write ${{{number}}}{rest} for group {number} followed by '{rest}', or $$ for a dollar sign"
+            )
         }
     }
 }
@@ -236,13 +240,13 @@ fn no_group(name: &str) -> String {
 fn bad_pattern(what: Pattern) -> &'static str {
     match what {
         Pattern::Search => {
-            "with 'literal' it is taken as a text; in a regular expression put \\ before ( [ * + ? ."
+            "set 'literal' for plain text; in a regular expression put \\ before ( [ * + ? ."
         }
         Pattern::Find => {
-            "without 'regex' it is taken as a text; in a regular expression put \\ before ( [ * + ? ."
+            "omit 'regex' for plain text; in a regular expression put \\ before ( [ * + ? ."
         }
-        Pattern::Glob => "put \\ before [ { * ? to mean the letter itself",
-        Pattern::Type => "types are called as in ripgrep: rust, py, js, md, …; 'globs' takes *.rs",
+        Pattern::Glob => "put \\ before a literal [ { * ?",
+        Pattern::Type => "use ripgrep's type names: rust, py, js, md, …; or 'globs' such as *.rs",
     }
 }
 
@@ -268,7 +272,7 @@ fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpE
         Misfit::Ambiguous { .. } => {
             "nothing was changed; give more of the text around it, or set 'all'"
         }
-        Misfit::Missing { .. } => "nothing was changed; 'old' has to be exactly as in the file",
+        Misfit::Missing { .. } => "nothing was changed; 'old' must match the file exactly",
     };
     let mut told = json!({ "path": path, "edit": edit + 1 });
     if let (Some(told), Some(details)) = (told.as_object_mut(), details.as_object()) {
@@ -277,7 +281,7 @@ fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpE
     op(Code::Failed).help(help).details(told)
 }
 
-/// One file of a diff that does not fit.
+/// A file of a diff that does not apply.
 fn conflict(conflict: &Conflict) -> Value {
     let why = match &conflict.why {
         Unfit::Missing => json!("missing"),
@@ -306,7 +310,7 @@ fn hunk(outcome: &Outcome) -> Value {
             });
             let mut told = json!({ "fits": false, "line": missed.line, "nearest": near });
             if missed.spent {
-                // It was not looked for everywhere.
+                // Not every place was searched.
                 told["spent"] = json!(true);
             }
             told
@@ -317,13 +321,13 @@ fn hunk(outcome: &Outcome) -> Value {
 fn refused(op: impl FnOnce(Code) -> OpError, fault: &Fault) -> OpError {
     match fault {
         Fault::Outside | Fault::OfTheKernel => op(Code::Forbidden),
-        Fault::Link => op(Code::Forbidden).help("name the file itself, not a link to it"),
+        Fault::Link => op(Code::Forbidden).help("give the path of the file itself, not of a link"),
         Fault::Malformed(_) => op(Code::BadInput),
         Fault::NotAFile(Kind::Folder) => {
-            op(Code::BadInput).help("`proctor file list` shows what is in a folder")
+            op(Code::BadInput).help("list a folder with `proctor file list`")
         }
         Fault::NotAFile(_) => op(Code::BadInput),
-        Fault::Moved => op(Code::Conflict).help("try again"),
+        Fault::Moved => op(Code::Conflict).help("retry"),
         Fault::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => op(Code::AlreadyExists),
         Fault::Io(error) if error.kind() == io::ErrorKind::NotADirectory => op(Code::BadInput),
         Fault::Io(_) => op(Code::Failed),

@@ -1,4 +1,4 @@
-//! Pieces that the inputs of several operations share.
+//! Inputs that several operations share.
 
 use crate::error::OpError;
 use crate::moment;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Words of a command line: a list, or on the command line one text that is split like a shell does.
+/// Words of a command line: a list, or on the command line one string that is split like in a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Words(pub Vec<String>);
@@ -28,29 +28,30 @@ impl FromStr for Words {
     }
 }
 
-/// Where the caller stands. A front on the caller's machine fills this in by itself.
+/// Environment and folder of the caller. A front on the caller's machine fills them in.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Caller {
-    /// Environment that new services inherit. Without it: the daemon's own
+    /// Environment that new services inherit; the daemon's own if omitted
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<BTreeMap<String, String>>,
-    /// Absolute folder that relative paths are relative to
+    /// Absolute folder that relative paths start from
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_dir: Option<String>,
 }
 
 impl Caller {
-    /// With the caller's folder as `PWD`: what the variable says is the last shell's, and may be missing or old.
+    /// Returns the environment with the caller's folder as `PWD`. The variable itself is the shell's and may be
+    /// missing or outdated.
     pub(crate) fn environment(&self) -> Option<Vec<(String, String)>> {
         let mut variables = self.environment.clone()?;
         variables.extend(self.base_dir.clone().map(|folder| ("PWD".into(), folder)));
         Some(variables.into_iter().collect())
     }
 
-    /// An absolute path for `path` as the caller means it.
+    /// Returns `path` as an absolute path, relative to the caller's folder.
     pub(crate) fn resolve(&self, path: &str) -> Result<PathBuf, OpError> {
         let path = Path::new(path);
         if path.is_absolute() {
@@ -60,17 +61,17 @@ impl Caller {
             Some(base) => Ok(Path::new(base).join(path)),
             None => {
                 Err(OpError::bad_input(format!("'{}' is not an absolute path", path.display()))
-                    .help("give 'base_dir' with it, or the whole path"))
+                    .help("also give 'base_dir', or give an absolute path"))
             }
         }
     }
 }
 
-/// How long an operation waits for services.
+/// Time an operation waits for services.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Patience {
-    /// Wait this many seconds at most for services to get there; 0 returns at once
+    /// Seconds to wait for the services; 0 returns at once
     #[arg(long = "timeout", value_name = "SECONDS", conflicts_with = "no_wait")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<f64>,
@@ -81,7 +82,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// `usual` where the caller says nothing.
+    /// Returns the wait; `usual` if the caller gives none.
     pub(crate) fn duration(&self, usual: Duration) -> Result<Duration, OpError> {
         match (self.no_wait, self.wait) {
             (true, _) => Ok(Duration::ZERO),
@@ -91,21 +92,21 @@ impl Patience {
     }
 }
 
-/// Whether CPU and memory of services are looked at.
+/// Selects whether CPU and memory of services are measured.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Measured {
-    /// CPU and memory also of more than 100 services
+    /// Measure CPU and memory also of more than 100 services
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub usage: bool,
-    /// Leave out CPU and memory, which cost a look at every process
+    /// Omit CPU and memory; measuring reads every process
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_usage: bool,
 }
 
-/// A wait that somebody asked for, within what is allowed.
+/// Returns a requested wait, checked against the limit.
 pub(crate) fn seconds_of(field: &str, seconds: f64) -> Result<Duration, OpError> {
     Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= LONGEST_WAIT).ok_or_else(
         || {
@@ -117,20 +118,20 @@ pub(crate) fn seconds_of(field: &str, seconds: f64) -> Result<Duration, OpError>
     )
 }
 
-/// When a service is started again after it exited.
+/// Policy for restarts after an exit.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum RestartPolicy {
-    /// After every exit
+    /// Restart after every exit
     Always,
-    /// After an exit that is not a success
+    /// Restart after a failure
     #[value(alias = "on-failure")]
     OnFailure,
     Never,
-    /// Expected to finish; anything but success is a failure
+    /// Expected to finish; every exit but success is a failure
     #[value(alias = "one-shot")]
     OneShot,
 }
@@ -139,19 +140,19 @@ pub enum RestartPolicy {
 #[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Definition {
-    /// Program and arguments, split like a shell does; with --shell the text is run by /bin/sh, which `a | b` or `X=1 a` needs
+    /// Program and arguments, split like in a shell; with --shell, a line for /bin/sh, as `a | b` or `X=1 a` need
     #[arg(long, value_name = "COMMAND", conflicts_with = "argv")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Arguments after those of the command, split like a shell does: --args "--port 3000"
+    /// Arguments added to the command, split like in a shell: --args "--port 3000"
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Words>,
-    /// A variable of its environment; may be repeated
+    /// Environment variable KEY=VALUE; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Where it runs; the caller's folder if not given
+    /// Working folder; the caller's folder if omitted
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
@@ -159,27 +160,27 @@ pub struct Definition {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shell: bool,
-    /// When to start it again after it exited
+    /// When to restart the service after an exit
     #[arg(long, value_name = "POLICY")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart_policy: Option<RestartPolicy>,
-    /// Port it listens on, given to it as PORT
+    /// Port the service listens on, passed to it as PORT
     #[arg(long, value_name = "PORT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Restart it when this URL does not answer well: http://localhost:3000/health
+    /// Restart the service when this URL fails: http://localhost:3000/health
     #[arg(long, value_name = "URL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_check_url: Option<String>,
-    /// Replace an added service of this name instead of refusing
+    /// Replace an added service with this name instead of failing
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
-    /// Stop and remove it after this long without use by who started it: 30m, 2h
+    /// Stop and remove the service after this time without use by its owner: 30m, 2h
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// Program and arguments word by word, taken as they are
+    /// Program and arguments, one word each, used literally
     #[arg(last = true, value_name = "PROGRAM")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
@@ -193,7 +194,7 @@ pub(crate) fn variable(text: &str) -> Result<String, String> {
 }
 
 impl Definition {
-    /// As the keys of a service in `proctor.yaml`.
+    /// Returns the keys of a service as in `proctor.yaml`.
     pub(crate) fn keys(&self) -> Result<Map<String, Value>, OpError> {
         let mut keys = Map::new();
         self.refuse_shell_syntax()?;
@@ -237,13 +238,13 @@ impl Definition {
         match shell_syntax::find(text).filter(ShellSyntax::is_certain) {
             None => Ok(()),
             Some(syntax) => {
-                let message = format!("command: {syntax}, and no shell runs this command");
+                let message = format!("command: {syntax}, but no shell runs this command");
                 Err(OpError::bad_input(message).help(format!("{} (--shell)", syntax.advice())))
             }
         }
     }
 
-    /// A service of whoever calls.
+    /// Returns a service owned by the caller.
     pub(crate) fn new_service(
         &self,
         context: &Context,
@@ -255,7 +256,7 @@ impl Definition {
             (Some(base), _) => base.clone(),
             (None, Some(folder)) if Path::new(folder).is_absolute() => folder.clone(),
             (None, _) => {
-                return Err(OpError::bad_input("it is not known where this service is to run")
+                return Err(OpError::bad_input("the folder of this service is missing")
                     .help("give an absolute 'working_dir', or 'base_dir'"));
             }
         };
@@ -273,17 +274,17 @@ impl Definition {
     }
 }
 
-/// A lease as people write it.
+/// Parses a lease as people write it.
 pub(crate) fn lease_of(text: &str) -> Result<Millis, OpError> {
     let micros = moment::duration(text).and_then(|micros| u64::try_from(micros).ok());
     let fits = |length: &Millis| (lease::SHORTEST..=lease::LONGEST).contains(length);
     micros.map(|micros| Millis(micros / 1000)).filter(fits).ok_or_else(|| {
-        OpError::bad_input(format!("lease: '{text}' is not a time from 1s to 366d"))
+        OpError::bad_input(format!("lease: '{text}' is not a duration from 1s to 366d"))
             .help("write 30m, 2h or 1d")
     })
 }
 
-/// A request's words are not configuration text: `${X}` in them is meant for the service's shell, not for us.
+/// Escapes the words of a request: `${X}` in them is meant for the service's shell, not for the configuration.
 pub(crate) fn literal(text: &str) -> String {
     text.replace('$', "$$")
 }

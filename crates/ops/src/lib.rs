@@ -1,8 +1,8 @@
-//! The one door: everything Proctor can do, each as one operation, described once.
+//! The one door: every capability of Proctor is one operation, described once.
 //!
 //! A front turns its own shape of a request into an operation's name and JSON input, calls [`dispatch::dispatch`], and
 //! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
-//! What is left out on purpose: sockets, terminals, argument parsing. They belong to the fronts.
+//! Out of scope: sockets, terminals, argument parsing. They belong to the fronts.
 
 mod authority;
 mod change;

@@ -1,8 +1,8 @@
-//! How much callers may ask of Proctor: at once, and in a row.
+//! Limits for callers: on concurrent requests, and on their rate.
 //!
-//! The unix socket has places of its own, so that whatever comes over the network, the owner gets in. Over the network each
-//! token, or each address where there is none, has a share. Reading is not limited in a row: it costs little, and a page
-//! that shows everything asks often.
+//! The unix socket has slots of its own, so the owner gets in whatever comes over the network. Over the network each token, or
+//! each address without a token, has a share. The rate of reads is not limited: they are cheap, and a dashboard reads
+//! often.
 
 mod bucket;
 
@@ -15,24 +15,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Long polls are cheap, but each holds a connection and a task.
+/// Maximum concurrent reads. Long polls are cheap, but each holds a connection and a task.
 const MOST_READS: u32 = 512;
-/// A script may start a few hundred services, each with a command of its own.
+/// Maximum concurrent changes. A script may start a few hundred services, each with its own command.
 const MOST_CHANGES: u32 = 256;
-/// Of one caller over the network, so that it leaves some to others.
+/// Maximum concurrent reads of one network caller, so others have slots left.
 const READS_OF_ONE: u32 = 256;
 const CHANGES_OF_ONE: u32 = 64;
 
-/// Changes over the network in a row: more than a person or a deployment needs.
+/// Rate of changes over the network: more than a person or a deployment needs.
 const CHANGES: Rate = Rate { each_second: 50.0, burst: 500.0 };
-/// Wrong tokens from one address: a badly chosen one is not guessed at this pace.
+/// Rate of invalid tokens from one address: too slow to guess even a weak one.
 const GUESSES: Rate = Rate { each_second: 10.0, burst: 20.0 };
-/// Refusals of one caller that are written down one by one: more would bury the rest of the audit.
+/// Rate of recorded refusals of one caller: more would bury the rest of the audit log.
 const REFUSALS: Rate = Rate { each_second: 10.0, burst: 100.0 };
-/// … of all who have no token, however many addresses they have: at this pace the audit goes back for weeks.
+/// Rate of recorded refusals of all callers without a token: at this rate the log covers weeks.
 const REFUSALS_OF_NAMELESS: Rate = Rate { each_second: 1.0, burst: 200.0 };
 
-/// Callers that are remembered. Beyond them, all share one place.
+/// Maximum callers with a share of their own. All others have one in common.
 const MOST_CALLERS: usize = 4096;
 
 #[derive(Default)]
@@ -58,19 +58,19 @@ impl Default for State {
     }
 }
 
-/// Operations under way.
+/// Operations in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Load {
     reads: u32,
     changes: u32,
 }
 
-/// Who shares a limit.
+/// Key of a shared limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Token(TokenId),
     Address(IpAddr),
-    /// Those for whom there is no room.
+    /// Callers beyond the maximum.
     Others,
 }
 
@@ -92,14 +92,14 @@ impl Share {
         }
     }
 
-    /// Nothing of it would be missed.
+    /// Returns true if the entry holds no state worth keeping.
     fn is_idle(&self, now: Instant) -> bool {
         let full = [&self.changes, &self.guesses, &self.refusals];
         self.load == Load::default() && full.iter().all(|bucket| bucket.is_full(now))
     }
 }
 
-/// A place, until it is dropped.
+/// A slot; dropping it frees the slot.
 pub(crate) struct Permit {
     limits: Arc<Limits>,
     key: Option<Key>,
@@ -107,7 +107,7 @@ pub(crate) struct Permit {
 }
 
 impl Limits {
-    /// May one more begin?
+    /// Takes a slot for one more operation, or returns an error.
     pub(crate) fn admit(
         self: &Arc<Limits>,
         caller: &Caller,
@@ -139,10 +139,10 @@ impl Limits {
         Ok(Permit { limits: Arc::clone(self), key, effect })
     }
 
-    /// May this address present another token that may be wrong? `Err`: not for so long.
+    /// Checks whether this address may present another token. Returns the remaining wait as an error.
     pub(crate) fn may_guess(&self, caller: &Caller) -> Result<(), Duration> {
         let mut state = self.state();
-        // The same place in which a wrong one is counted.
+        // A wrong token is counted in this entry, too.
         let key = room_for(&mut state.callers, address(caller));
         let share = state.callers.get(&key);
         share.map_or(Ok(()), |share| share.guesses.look(Instant::now()))
@@ -153,11 +153,11 @@ impl Limits {
         let mut state = self.state();
         let key = room_for(&mut state.callers, address(caller));
         let share = share(&mut state.callers, &key, now);
-        // Beyond the last it stays empty.
+        // Beyond the last token the bucket stays empty.
         let _ = share.guesses.take(now);
     }
 
-    /// Is one more refusal of this caller written down, or only counted?
+    /// Returns true if another refusal of this caller is recorded, false if it is only counted.
     pub(crate) fn notes_refusal(&self, caller: &Caller) -> bool {
         if !caller.is_network() {
             return true;
@@ -219,8 +219,8 @@ fn key(caller: &Caller) -> Key {
     }
 }
 
-/// Of IPv6 the network: one machine may have all addresses of it. Of this machine one for all: every program here may call
-/// from any of them.
+/// An IPv6 address is reduced to its network, because one machine may have all its addresses. All loopback addresses are one,
+/// because every local program may call from any of them.
 fn address(caller: &Caller) -> Key {
     match caller.peer.map(|peer| peer.ip().to_canonical()) {
         Some(ip) if ip.is_loopback() => Key::Address(Ipv4Addr::LOCALHOST.into()),
@@ -233,7 +233,7 @@ fn address(caller: &Caller) -> Key {
     }
 }
 
-/// The caller's own place, or, when there are too many of whom there is something to remember, the one of all others.
+/// Returns the caller's own entry, or the common one if there are too many entries in use.
 fn room_for(callers: &mut HashMap<Key, Share>, key: Key) -> Key {
     if callers.len() < MOST_CALLERS || callers.contains_key(&key) {
         return key;
@@ -248,13 +248,13 @@ fn share<'a>(callers: &'a mut HashMap<Key, Share>, key: &Key, now: Instant) -> &
 }
 
 fn busy() -> OpError {
-    OpError::new(Code::Busy, "too many requests at once").help("try again in a moment")
+    OpError::new(Code::Busy, "too many requests at once").help("retry in a moment")
 }
 
 pub(crate) fn limited(what: &str, wait: Duration) -> OpError {
     let seconds = wait.as_secs_f64().max(0.001);
-    OpError::new(Code::RateLimited, format!("{what} in a row"))
-        .help(format!("try again in {seconds:.1} s"))
+    OpError::new(Code::RateLimited, format!("{what} in a short time"))
+        .help(format!("retry in {seconds:.1} s"))
         .details(json!({ "retry_after_seconds": seconds }))
 }
 

@@ -1,4 +1,4 @@
-//! A line of a log, or something that happened to its service, as every answer has it.
+//! A line of a log, or an event of its service, as in every response.
 
 use crate::moment::{self, rfc3339};
 use crate::operation::Context;
@@ -39,41 +39,41 @@ impl From<Stream> for StreamWord {
     }
 }
 
-/// A line, or something that happened to the service.
+/// A line, or an event of the service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Item {
     pub service: String,
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
     pub stream: StreamWord,
     /// Id of the run
     pub run: String,
     pub kind: Kind,
-    /// Of a line: its text; bytes that are no text are replaced. Of an exit: what it was
+    /// Text of a line, with invalid UTF-8 replaced; or the kind of an exit
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Of a line, with `raw`: its bytes as base64
+    /// With `raw`: bytes of a line as base64
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
-    /// A piece of a very long line; the rest follows
+    /// Part of a very long line; the rest follows
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// Of a line that is too long: at least this many bytes behind the text are not shown
+    /// Number of bytes (at least) cut off after the text of a long line
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_out: Option<u64>,
-    /// With `context`: it does not match, but is near one that does
+    /// With `context`: a context line, not a match
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub context: bool,
-    /// With `fold`: the same line was there this many times in a row, this one included
+    /// With `fold`: number of consecutive equal lines
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u64>,
-    /// With `repeated`: when it was there for the last time (RFC 3339)
+    /// With `repeated`: time of the last one in RFC 3339
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_at: Option<String>,
-    /// How many bytes were lost here
+    /// Number of bytes lost here
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u32>,
-    /// Of an exit: why Proctor ended the run, if its health check was the reason
+    /// Reason of an exit caused by a failed health check
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<String>,
 }
@@ -133,13 +133,13 @@ impl Item {
         self.last_at = line.repeats.map(|repeats| rfc3339(repeats.wall));
     }
 
-    /// The bytes of a line, exactly with `raw`, else as far as they are text.
+    /// Returns the bytes of a line: exact with `raw`, otherwise those of its text.
     pub fn line(&self) -> Vec<u8> {
         let exact = self.bytes.as_ref().and_then(|text| STANDARD.decode(text).ok());
         exact.unwrap_or_else(|| self.text.clone().unwrap_or_default().into_bytes())
     }
 
-    /// What happened, as a sentence about the service; `None` for a line.
+    /// Returns the event as a sentence about the service; `None` for a line.
     pub fn event(&self) -> Option<String> {
         match self.kind {
             Kind::Line => None,
@@ -155,12 +155,12 @@ impl Item {
         }
     }
 
-    /// What is to be known of a line beside its text, to be put behind it.
+    /// Returns the remark that follows the text of a line.
     pub fn remark(&self) -> String {
         remark(self.left_out, self.repeated)
     }
 
-    /// As a person reads it, on one line.
+    /// Returns the item as one line for people.
     pub(crate) fn readable(&self) -> String {
         if let Some(event) = self.event() {
             let at = self.at.split('.').next().unwrap_or(&self.at).trim_end_matches('Z');
@@ -170,7 +170,7 @@ impl Item {
     }
 }
 
-/// What [`Item::readable`] says of it, without making all of an answer.
+/// Returns the text of [`Item::readable`] without making the whole response.
 pub(crate) fn readable_item(item: LogItem, unhealthy: Option<String>) -> String {
     match item.what {
         LogWhat::Line(line) => readable(&line.bytes, left_out(&line), repeated(&line)),
@@ -180,7 +180,7 @@ pub(crate) fn readable_item(item: LogItem, unhealthy: Option<String>) -> String 
     }
 }
 
-/// For the end of a run that Proctor ended as unhealthy: the reason.
+/// Returns the reason if Proctor ended the run because of its health check.
 pub(crate) fn unhealthy(context: &Context, item: &LogItem) -> Option<String> {
     match &item.what {
         LogWhat::Exited(_) => context.engine.read(|view| {
@@ -197,11 +197,12 @@ fn readable(line: &[u8], left_out: Option<u64>, repeated: Option<u64>) -> String
     text
 }
 
-/// What every mark begins with: no line of a service does, as it is shown.
+/// First character of every mark. No line of a service starts with it when shown.
 const MARK: char = '─';
 
-/// A line of a service in which nothing looks like a mark of ours: the bar that marks begin with, and the remarks about repeated
-/// and shortened lines at the end, have their first character escaped. Expects a line that is harmless otherwise.
+/// Returns a line of a service in which nothing looks like our marks. The first character of a leading bar and of
+/// trailing remarks
+/// about repeated or cut lines is escaped. Expects a line that is harmless otherwise.
 pub fn without_marks(line: &str) -> Cow<'_, str> {
     let first = first_visible(line).filter(|at| line[*at..].starts_with(MARK));
     let last = forged_remark(line);
@@ -214,7 +215,7 @@ pub fn without_marks(line: &str) -> Cow<'_, str> {
     shown
 }
 
-/// The first character that takes room: after colours, white space and marks of direction.
+/// Returns the first character with a width, after colours, white space and direction marks.
 fn first_visible(line: &str) -> Option<usize> {
     let mut rest = line;
     loop {
@@ -231,7 +232,7 @@ fn first_visible(line: &str) -> Option<usize> {
     }
 }
 
-/// Where a remark stands that the service wrote itself.
+/// Returns the position of a remark that the service wrote itself.
 fn forged_remark(line: &str) -> Option<usize> {
     let end = line.trim_end();
     let times = end.rfind("(×").map(|at| at + 1);
@@ -254,13 +255,13 @@ fn repeated(line: &LogLine) -> Option<u64> {
     line.repeats.map(|repeats| u64::from(repeats.count) + 1)
 }
 
-/// The text of an exit as a sentence about the service.
+/// Returns the text of an exit as a sentence about the service.
 fn exit_event(text: &str) -> String {
     if let Some(code) = text.strip_prefix("exit code ") {
         return format!("exited with code {code}");
     }
     match text.strip_prefix("signal ").and_then(|number| number.parse().ok()) {
-        Some(number) => format!("was ended by {}", signal::long_name(number)),
+        Some(number) => format!("was killed by {}", signal::long_name(number)),
         None => format!("exited: {text}"),
     }
 }
@@ -292,7 +293,7 @@ mod tests {
     fn an_exit_reads_as_a_sentence() {
         for (exit, expected) in [
             (Exit::Code(3), "exited with code 3"),
-            (Exit::Signal { signal: 15, oom: false, core: false }, "was ended by SIGTERM"),
+            (Exit::Signal { signal: 15, oom: false, core: false }, "was killed by SIGTERM"),
             (Exit::Signal { signal: 9, oom: true, core: false }, "exited: out of memory"),
             (Exit::Unknown, "exited: exit status unknown"),
             (Exit::Backgrounded, "exited with code 0, with processes left in the background"),

@@ -1,5 +1,5 @@
-//! Runtime modes: what Proctor shows and offers. This version has one; what is asked for and not there is said, never
-//! taken for something else.
+//! Runtime modes of the user interface. This version has one. A request for another mode is an error, never silently
+//! mapped.
 
 use crate::error::{Code, OpError};
 use proctor_engine::api::Engine;
@@ -7,13 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// The mode there is.
+/// The mode of this version.
 pub(crate) const PROXY: &str = "proxy";
 
-/// The mode there will be.
+/// A planned mode.
 const ADVANCED: &str = "advanced";
 
-/// Variables that ask for a mode, in the order in which they count.
+/// Variables that select a mode, by precedence.
 pub(crate) const VARIABLES: [&str; 2] = ["PROCTOR_RUNTIME_MODE", "MAGICTUNNEL_RUNTIME_MODE"];
 
 const AVAILABLE: [&str; 8] = [
@@ -36,30 +36,30 @@ const HIDDEN: [&str; 6] = [
     "security_metrics",
 ];
 
-/// A mode and what belongs to it.
+/// A mode and its features.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mode {
-    /// The mode in force
+    /// Current mode
     pub runtime_mode: String,
     pub mode_description: String,
     pub available_features: Vec<String>,
-    /// What another mode would add
+    /// Features that another mode would add
     pub hidden_features: Vec<String>,
     pub ui_config: Ui,
-    /// A variable asks for a mode that this version does not have
+    /// Set if a variable selects a mode that this version does not have
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// What a user interface shows in this mode.
+/// User interface of this mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ui {
-    /// Pages, in their order
+    /// Pages, in order
     pub navigation: Vec<String>,
     pub show_security: bool,
 }
 
-/// The mode in force: a mode that is asked for takes effect only if it is there.
+/// Returns the current mode. A variable takes effect only if this version has the mode.
 pub(crate) fn current(engine: &Engine) -> Mode {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let asked = VARIABLES.iter().find_map(|name| Some((*name, engine.variable(name)?)));
@@ -77,13 +77,13 @@ pub(crate) fn current(engine: &Engine) -> Mode {
     }
 }
 
-/// What there is to say about a variable that asks for a mode.
+/// Returns a note about a variable that selects a mode.
 pub(crate) fn note(name: &str, value: &str) -> Option<String> {
     let error = check(value).err()?;
     Some(format!("{name} has no effect: {}", error.message))
 }
 
-/// Is this a mode that can be switched to?
+/// Checks that this version has the mode.
 pub(crate) fn check(mode: &str) -> Result<(), OpError> {
     let refused = |message: String| {
         OpError::new(Code::InvalidMode, message)

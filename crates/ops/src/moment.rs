@@ -1,6 +1,6 @@
-//! Moments and lengths of time as people write and read them.
+//! Times and durations as people write and read them.
 //!
-//! Inside, time is [`Wall`]; on the wire, RFC 3339 in UTC; to a person, their own clock.
+//! Internally, time is [`Wall`]; on the wire, RFC 3339 in UTC; for a person, local time.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// A moment in an answer, as RFC 3339. It becomes text where somebody reads it: most tables do not show it.
+/// A time in a response, as RFC 3339. It becomes text only when needed: most tables do not show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment(pub Wall);
 
@@ -34,7 +34,7 @@ impl Serialize for Moment {
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Moment, D::Error> {
         let text = Cow::<str>::deserialize(from)?;
-        from_rfc3339(&text).map(Moment).ok_or_else(|| D::Error::custom("no moment in RFC 3339"))
+        from_rfc3339(&text).map(Moment).ok_or_else(|| D::Error::custom("not a time in RFC 3339"))
     }
 }
 
@@ -52,7 +52,7 @@ impl JsonSchema for Moment {
     }
 }
 
-/// `2026-03-01T14:05:03.123456Z`
+/// Formats as `2026-03-01T14:05:03.123456Z`.
 pub fn rfc3339(wall: Wall) -> String {
     timestamp(wall).to_string()
 }
@@ -61,17 +61,17 @@ pub(crate) fn from_rfc3339(text: &str) -> Option<Wall> {
     text.parse::<Timestamp>().ok().map(|t| Wall(t.as_microsecond()))
 }
 
-/// Where whoever reads is: what `TZ` says, or the machine's.
+/// Returns the reader's time zone: from `TZ`, or that of the machine.
 pub fn zone() -> TimeZone {
     std::env::var("TZ").map_or_else(|_| machines_zone(), |name| named(&name))
 }
 
-/// A file as it is: device, inode, and when it was written.
+/// Identity of a file: device, inode and modification time.
 type Which = (u64, u64, i64, i64);
 
-/// The machine's, whatever `TZ` says: ours is that of whoever started us.
+/// Returns the machine's time zone. `TZ` is ignored because the daemon has that of the process that started it.
 pub fn machines_zone() -> TimeZone {
-    /// As it was read, and from which file: every page with a moment asks, and the zone changes hardly ever.
+    /// Cached zone with its file: every page with a time needs it, and it rarely changes.
     static READ: Mutex<Option<(Which, TimeZone)>> = Mutex::new(None);
     let path = Path::new("/etc/localtime");
     let Ok(file) = std::fs::metadata(path) else { return TimeZone::UTC };
@@ -87,11 +87,11 @@ pub fn machines_zone() -> TimeZone {
     }
 }
 
-/// By its file alone. A database of zones would read the names of all of them, some hundreds, to find one.
+/// Reads one zone file. A zone database would first read the names of several hundred zones.
 fn named(name: &str) -> TimeZone {
     let name = name.strip_prefix(':').unwrap_or(name);
     let folder = std::env::var_os("TZDIR").unwrap_or_else(|| "/usr/share/zoneinfo".into());
-    // What is absolute is taken as it is.
+    // An absolute path stays as it is.
     let file = Some(name).filter(|name| !name.is_empty()).map(|name| Path::new(&folder).join(name));
     file.and_then(|file| in_file(&file))
         .or_else(|| TimeZone::posix(name).ok())
@@ -102,19 +102,19 @@ fn in_file(path: &Path) -> Option<TimeZone> {
     TimeZone::tzif("local", &std::fs::read(path).ok()?).ok()
 }
 
-/// `2026-03-01 14:05:03` where the reader is.
+/// Formats as `2026-03-01 14:05:03` in the reader's zone.
 pub fn local(rfc3339: &str, zone: &TimeZone) -> Option<String> {
     let zoned = rfc3339.parse::<Timestamp>().ok()?.to_zoned(zone.clone());
     Some(zoned.strftime("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-/// `14:05:03` where the reader is.
+/// Formats as `14:05:03` in the reader's zone.
 pub fn local_time(rfc3339: &str, zone: &TimeZone) -> Option<String> {
     let zoned = rfc3339.parse::<Timestamp>().ok()?.to_zoned(zone.clone());
     Some(zoned.strftime("%H:%M:%S").to_string())
 }
 
-/// A moment in the past: `10m` (ago), `14:05` (today, or yesterday if that is still to come), `2026-03-01`,
+/// Parses a past time: `10m` (ago), `14:05` (today, or yesterday if that is in the future), `2026-03-01`,
 /// `2026-03-01 14:05`, or RFC 3339.
 pub fn parse(text: &str, now: Wall, zone: &TimeZone) -> Result<Wall, String> {
     let text = text.trim();
@@ -124,7 +124,7 @@ pub fn parse(text: &str, now: Wall, zone: &TimeZone) -> Result<Wall, String> {
     if let Some(ago) = duration(text) {
         return Ok(Wall(now.0.saturating_sub(ago)));
     }
-    // The parser of times takes "10" and whole dates, too; people who write those mean something else.
+    // The time parser would also accept "10" and whole dates, which mean something else here.
     if text.contains(':') && !text.contains(['-', ' ', 'T']) {
         let moment = text.parse::<Time>().ok().and_then(|time| time_of_day(time, now, zone));
         return moment.ok_or_else(|| unreadable(text));
@@ -141,7 +141,7 @@ pub fn parse(text: &str, now: Wall, zone: &TimeZone) -> Result<Wall, String> {
 
 fn unreadable(text: &str) -> String {
     format!(
-        "cannot read '{text}' as a time; write 10m, 14:05, 2026-03-01 14:05 or 2026-03-01T14:05:00Z"
+        "'{text}' is not a valid time; write 10m, 14:05, 2026-03-01 14:05 or 2026-03-01T14:05:00Z"
     )
 }
 
@@ -152,7 +152,7 @@ fn time_of_day(time: Time, now: Wall, zone: &TimeZone) -> Option<Wall> {
     Some(Wall(moment.timestamp().as_microsecond()))
 }
 
-/// Microseconds of `90s`, `10m`, `2h30m`, `1d`.
+/// Parses `90s`, `10m`, `2h30m`, `1d` to microseconds.
 pub(crate) fn duration(text: &str) -> Option<i64> {
     let mut total = 0i64;
     let mut rest = text;
@@ -176,7 +176,7 @@ pub(crate) fn duration(text: &str) -> Option<i64> {
     (!text.is_empty()).then_some(total)
 }
 
-/// `0.4 s`, `8 s`, `3m 12s`, `2h 5m`, `4d 3h`: two units at most.
+/// Formats a duration with at most two units: `0.4 s`, `8 s`, `3m 12s`, `2h 5m`, `4d 3h`.
 pub fn span(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
@@ -190,7 +190,7 @@ pub fn span(seconds: f64) -> String {
     }
 }
 
-/// `812 KiB`, `34.5 MiB`
+/// Formats as `812 KiB`, `34.5 MiB`.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
@@ -206,7 +206,7 @@ pub fn bytes(count: u64) -> String {
     }
 }
 
-/// A wall clock beyond the years that can be written is shown as the last or first of them.
+/// Clamps a wall clock to the years that can be formatted.
 fn timestamp(wall: Wall) -> Timestamp {
     Timestamp::from_microsecond(wall.0).unwrap_or(if wall.0 < 0 {
         Timestamp::MIN
@@ -215,7 +215,7 @@ fn timestamp(wall: Wall) -> Timestamp {
     })
 }
 
-/// Seconds from `earlier` to `later`; zero if the clock jumped back.
+/// Returns the seconds from `earlier` to `later`; zero if the clock jumped back.
 pub(crate) fn seconds_between(earlier: Wall, later: Wall) -> f64 {
     SignedDuration::from_micros(later.0.saturating_sub(earlier.0)).as_secs_f64().max(0.0)
 }
@@ -241,7 +241,7 @@ mod tests {
         for name in ["", "Nowhere/Nothing", "\0", "../../etc/passwd"] {
             assert_eq!(at(name), "12:00:00", "{name:?}");
         }
-        // Not every machine has the files.
+        // Some machines lack the zone files.
         if Path::new("/usr/share/zoneinfo/Asia/Kolkata").exists() {
             assert_eq!(
                 (at("Asia/Kolkata"), at(":Asia/Kolkata")),

@@ -1,4 +1,4 @@
-//! A change that is in the audit and has not ended there.
+//! An audit entry of a change that has not ended yet.
 
 use crate::error::{Code, OpError};
 use crate::operation::Context;
@@ -15,12 +15,12 @@ pub(crate) struct Noted {
 
 enum AuditEntry {
     Written(Begun),
-    /// Stopping is not refused: it is written down later.
+    /// Stopping is never refused: its entry is written later.
     Owed(Unwritten, Arc<str>),
 }
 
 impl Noted {
-    /// Before anything changes; what cannot be written down is not done, unless it is done `even_unrecorded`.
+    /// Writes the entry before anything changes. If that fails, the change is refused, unless it is `even_unrecorded`.
     pub(crate) async fn begin(
         context: &Context,
         call: Call,
@@ -30,7 +30,7 @@ impl Noted {
         let entry = match audit.begin(call.clone()).await {
             Ok(begun) => AuditEntry::Written(begun),
             Err(unavailable) if even_unrecorded => {
-                let why = format!("{unavailable}; this is written down as soon as it can be");
+                let why = format!("{unavailable}; this is recorded as soon as possible");
                 AuditEntry::Owed(audit.begin_unwritten(call), why.into())
             }
             Err(unavailable) => {
@@ -40,7 +40,7 @@ impl Noted {
         Ok(Noted { entry, since })
     }
 
-    /// Why it is not in the audit, if it is not.
+    /// Returns the reason if the change is not in the audit log.
     pub(crate) fn unrecorded(&self) -> Option<Arc<str>> {
         match &self.entry {
             AuditEntry::Written(_) => None,
@@ -58,13 +58,13 @@ impl Noted {
             }
         };
         if let Err(error) = ended {
-            // It is done and cannot be undone; in the audit it stays without a result.
-            tracing::error!(%error, "a result is not in the audit");
+            // The change is made and cannot be undone; its entry stays without a result.
+            tracing::error!(%error, "cannot write a result to the audit log");
         }
     }
 }
 
-/// What the audit says that became of it.
+/// Returns the result for the audit log.
 pub(crate) fn outcome(answer: &Result<Reply, OpError>) -> &'static str {
     match answer {
         Ok(Reply { verdict: Some(code), .. }) => code.as_str(),
@@ -73,7 +73,7 @@ pub(crate) fn outcome(answer: &Result<Reply, OpError>) -> &'static str {
     }
 }
 
-/// A look at what nobody may see unseen: it is written down, or not answered.
+/// Records a read that must not go unrecorded; if that fails, nothing is shown.
 pub(crate) async fn seen(
     context: &Context,
     call: Call,
@@ -88,8 +88,8 @@ pub(crate) async fn seen(
 fn unwritten(context: &Context, unavailable: &Unavailable, what: &str) -> OpError {
     let folder = context.home.audit();
     OpError::new(Code::AuditUnavailable, unavailable.to_string()).help(format!(
-        "{what}; make room on its disk, or make {} a folder that can be written, and try again; \
-         services run on, and what takes no admin can be read",
+        "{what}; free space on its disk, or make {} a writable folder, and retry; \
+         services keep running, and requests that need no admin role still work",
         folder.display()
     ))
 }

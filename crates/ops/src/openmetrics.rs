@@ -1,19 +1,19 @@
-//! The numbers of `daemon.metrics` as monitoring systems read them: OpenMetrics, or the older text format of Prometheus.
+//! The metrics of `daemon.metrics` as text: OpenMetrics, or the older format of Prometheus.
 
 use crate::operations::metrics::{Output, OwnProcess, ServiceMetrics};
 use crate::status::State;
 use std::fmt::{Display, Write as _};
 
-/// A text format for numbers.
+/// A text format for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     OpenMetrics,
-    /// Version 0.0.4, which every tool of Prometheus reads.
+    /// Version 0.0.4, which every Prometheus tool reads.
     Classic,
 }
 
 impl Format {
-    /// The format for a request with this `Accept`: OpenMetrics for those that ask for it.
+    /// Returns the format for an `Accept` header: OpenMetrics on request.
     pub fn of(accept: &str) -> Format {
         let asks = |kind: &str| {
             let mut parts = kind.split(';').map(str::trim);
@@ -23,7 +23,7 @@ impl Format {
         if accept.split(',').any(asks) { Format::OpenMetrics } else { Format::Classic }
     }
 
-    /// The `Content-Type` of a text in this format.
+    /// Returns the `Content-Type` of this format.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -31,7 +31,7 @@ impl Format {
         }
     }
 
-    /// All numbers, as one text.
+    /// Writes all metrics as one text.
     pub fn write(self, metrics: &Output) -> String {
         let mut text = Text { format: self, text: String::new() };
         own(metrics, &mut text);
@@ -53,7 +53,7 @@ struct Text {
 }
 
 impl Text {
-    /// The classic format names a family like its samples, and knows no `info`.
+    /// The classic format names a family like its samples and has no `info`.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         let (ending, kind) = match (self.format, kind) {
             (Format::Classic, "counter") => ("_total", kind),
@@ -81,11 +81,11 @@ fn own(metrics: &Output, text: &mut Text) {
     let supervisor = &metrics.supervisor;
     text.family("proctor", "info", "The version of Proctor.");
     text.sample("proctor_info", &[("version", &supervisor.version)], 1);
-    text.family("proctor_uptime_seconds", "gauge", "How long the daemon has been running.");
+    text.family("proctor_uptime_seconds", "gauge", "Uptime of the daemon in seconds.");
     text.sample("proctor_uptime_seconds", &[], supervisor.uptime);
-    text.family("proctor_degraded", "gauge", "Something needs somebody to look at it.");
+    text.family("proctor_degraded", "gauge", "1 if there are problems that need attention.");
     text.sample("proctor_degraded", &[], u8::from(supervisor.status != "running"));
-    text.family("proctor_operations_running", "gauge", "Operations that are under way.");
+    text.family("proctor_operations_running", "gauge", "Operations in flight.");
     text.sample("proctor_operations_running", &[], supervisor.operations_running);
     let daemon = ("daemon", &supervisor.daemon);
     let own = [Some(daemon), supervisor.keeper.as_ref().map(|keeper| ("keeper", keeper))];
@@ -98,7 +98,7 @@ fn own(metrics: &Output, text: &mut Text) {
         }
     };
     each("proctor_process_memory_bytes", "Memory of Proctor's own processes.", |p| p.memory_bytes);
-    each("proctor_process_open_files", "Their open files.", |p| p.open_files);
+    each("proctor_process_open_files", "Open files of Proctor's own processes.", |p| p.open_files);
 }
 
 fn services(metrics: &Output, text: &mut Text) {
@@ -117,27 +117,39 @@ fn services(metrics: &Output, text: &mut Text) {
                 }
             }
         };
-    each("proctor_service_up", "gauge", "The service runs.", |service| {
+    each("proctor_service_up", "gauge", "1 if the service runs.", |service| {
         Some(f64::from(u8::from(service.status == State::Running)))
     });
     each(
         "proctor_service_healthy",
         "gauge",
-        "It is neither crashed nor failing its check.",
+        "1 if the service has not crashed and does not fail its health check.",
         |service| Some(f64::from(u8::from(service.healthy))),
     );
-    each("proctor_service_restarts", "counter", "Restarts made by its policy.", |service| {
-        Some(service.restart_count as f64)
-    });
-    each("proctor_service_uptime_seconds", "gauge", "Of the present run.", |service| {
-        service.uptime.map(|seconds| seconds as f64)
-    });
-    each("proctor_service_memory_bytes", "gauge", "Of all its processes.", |service| {
-        service.memory_mb.map(|mib| (mib * f64::from(1 << 20)).round())
-    });
-    each("proctor_service_cpu_percent", "gauge", "Of one core, of all its processes.", |service| {
-        service.cpu_percent
-    });
+    each(
+        "proctor_service_restarts",
+        "counter",
+        "Restarts made by the restart policy.",
+        |service| Some(service.restart_count as f64),
+    );
+    each(
+        "proctor_service_uptime_seconds",
+        "gauge",
+        "Uptime of the current run in seconds.",
+        |service| service.uptime.map(|seconds| seconds as f64),
+    );
+    each(
+        "proctor_service_memory_bytes",
+        "gauge",
+        "Memory of all processes of the service.",
+        |service| service.memory_mb.map(|mib| (mib * f64::from(1 << 20)).round()),
+    );
+    each(
+        "proctor_service_cpu_percent",
+        "gauge",
+        "CPU use of all processes of the service, in percent of one core.",
+        |service| service.cpu_percent,
+    );
 }
 
 fn operations(metrics: &Output, text: &mut Text) {
@@ -148,7 +160,7 @@ fn operations(metrics: &Output, text: &mut Text) {
             text.sample("proctor_operations_total", &labels, count);
         }
     }
-    text.family("proctor_operation_seconds", "histogram", "How long operations took.");
+    text.family("proctor_operation_seconds", "histogram", "Duration of operations in seconds.");
     for one in &metrics.operations {
         let mut count = 0;
         for latency in &one.latencies {
@@ -276,7 +288,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} is missing:\n{text}");
         }
-        assert!(!text.contains("cpu_percent{"), "what is not known is not there");
+        assert!(!text.contains("cpu_percent{"), "unknown values are omitted");
         assert!(!text.contains(r#"process="keeper""#));
     }
 }

@@ -1,6 +1,6 @@
-//! What an operation is: input, output, a description, and the work itself.
+//! Definition of an operation: input, output, description, and the work itself.
 //!
-//! Leaves out how requests arrive (the fronts) and what is checked before the work begins (`dispatch`).
+//! Out of scope: how requests arrive (the fronts), and the checks before the work starts (`dispatch`).
 
 use crate::counters::Counters;
 use crate::error::{Code, OpError};
@@ -19,9 +19,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One capability. The command line, and later MCP, REST and TCP, are made from this.
+/// One capability. The command line, MCP, REST and TCP are generated from it.
 pub trait Operation: 'static {
-    /// Its doc comments are the help of the command line and the descriptions of the schema.
+    /// Its doc comments are the help texts of the command line and the descriptions of the schema.
     type Input: clap::Args + Serialize + DeserializeOwned + JsonSchema + Send;
     type Output: Serialize + DeserializeOwned + JsonSchema + Show + Send;
     const META: Meta;
@@ -31,99 +31,99 @@ pub trait Operation: 'static {
         input: Self::Input,
     ) -> impl Future<Output = Result<Self::Output, OpError>> + Send;
 
-    /// The role this very request needs, where that depends on what is asked for.
+    /// Returns the role that this request needs, if that depends on its input.
     fn role(input: &Self::Input) -> Role {
         let _ = input;
         Self::META.role
     }
 
-    /// The object of this very request, where that depends on what is asked for.
+    /// Returns the target of this request, for operations whose target depends on the input.
     fn target(input: &Self::Input) -> Target {
         let _ = input;
         Self::META.target
     }
 
-    /// The services that this very request names: an assistant may change them or not, and by using what is its own it renews
-    /// a lease.
+    /// Returns the services that this request names. The rules for assistants apply to them, and their use by the owner renews a
+    /// lease.
     fn about(input: &Self::Input) -> About<'_> {
         let _ = input;
         About::Nothing
     }
 
-    /// The answer where none of it depends on a running Proctor.
+    /// Returns the response if it does not depend on a running Proctor.
     fn without_daemon(home: &Home, input: &Self::Input) -> Option<Result<Self::Output, OpError>> {
         let _ = (home, input);
         None
     }
 }
 
-/// The services that a request is about.
+/// Services that a request is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About<'a> {
     Nothing,
-    /// As a command line names them; none: the only or the primary one, where something changes.
+    /// Names as on a command line. None selects the only or the primary service if the operation changes something.
     Services(&'a [String]),
-    /// One that is to be defined.
+    /// A service to define.
     New {
         name: &'a str,
         replace: bool,
     },
-    /// All that run or will by themselves.
+    /// All services that run or will run by themselves.
     Everything,
 }
 
-/// The description of an operation.
+/// Description of an operation.
 #[derive(Debug, Clone, Copy)]
 pub struct Meta {
-    /// `noun.verb`
+    /// Name in the form `noun.verb`.
     pub name: &'static str,
     pub effect: Effect,
     /// The object of the change; [`Operation::target`] may name another.
     pub target: Target,
-    /// The least that a caller needs; [`Operation::role`] may ask for more.
+    /// Minimum role of the caller; [`Operation::role`] may require more.
     pub role: Role,
     /// Words of the command line: `["daemon", "stop"]`.
     pub cli: &'static [&'static str],
     pub aliases: &'static [&'static str],
     /// One line without a full stop.
     pub summary: &'static str,
-    /// What else to know, with examples.
+    /// Further help, with examples.
     pub details: &'static str,
-    /// After this long the answer is `timeout`.
+    /// Maximum duration; then the response is `timeout`.
     pub timeout: Duration,
-    /// Larger inputs are refused.
+    /// Maximum size of the input; larger ones are rejected.
     pub max_input: usize,
-    /// A client on this machine may start Proctor for this when none runs.
+    /// A client on this machine may start Proctor for this operation.
     pub launches: bool,
     /// Takes the caller's `environment` and `base_dir`; a front on the caller's machine fills them in.
     pub wants_caller: bool,
-    /// Takes the caller's `base_dir` alone, and `from_base` from whoever writes paths as seen from there.
+    /// Takes only the caller's `base_dir`, and `from_base` if paths are relative to it.
     pub wants_folder: bool,
-    /// The field whose text comes from standard input where a command line says `-`, and the one for bytes that are no text.
+    /// Fields that `-` on a command line fills from standard input: one for text, one for other bytes.
     pub from_stdin: Option<[&'static str; 2]>,
-    /// Waits for services; completes the sentence "waiting for web …".
+    /// The operation waits for services; the text completes the sentence "waiting for web …".
     pub waits: Option<&'static str>,
-    /// A place of its own over HTTP, beside the one that its name gives.
+    /// Additional HTTP path, besides the one from its name.
     pub resource: Option<Resource>,
-    /// Takes a while: has an id, can be cancelled, and runs in the background if asked to.
+    /// Long operation: it has an id, can be cancelled, and can run in the background.
     pub follows: bool,
-    /// What it did is taken back when it is cancelled.
+    /// Cancelling undoes its changes.
     pub taken_back: bool,
-    /// Its answer comes in pages for programs; a command line that is asked for no page in particular shows all of it.
+    /// Its response has pages for programs; a command line shows all pages unless asked for one.
     pub whole: bool,
-    /// A command line that is interrupted cancels it, and says what became of it.
+    /// Interrupting the command line cancels the operation and reports the result.
     pub attended: bool,
-    /// Done also when it cannot be recorded: stopping always works. The answer says what is not recorded.
+    /// Runs even if it cannot be recorded, so stopping always works. The response says what is not recorded.
     pub even_unrecorded: bool,
 }
 
-/// Where an operation is found over HTTP by what it is about.
+/// HTTP path of an operation on a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resource {
     pub method: Method,
-    /// Below `/api/v1`, with at most one parameter: `/services/{name}/start`.
+    /// Path below `/api/v1`, with at most one parameter: `/services/{name}/start`.
     pub path: &'static str,
-    /// The field of the input that the parameter fills.
+    /// Input field that the parameter fills.
     pub fills: &'static str,
 }
 
@@ -144,12 +144,12 @@ impl Method {
     }
 }
 
-/// What a call may do to the world. The role it needs follows from it, unless the operation says otherwise.
+/// Effect of a call. The required role follows from it, unless the operation says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Read,
     Write,
-    /// Runs programs chosen by somebody.
+    /// Runs programs that the caller chooses.
     Exec,
     /// Changes Proctor itself.
     Admin,
@@ -183,20 +183,20 @@ impl Effect {
     }
 }
 
-/// Longest that anybody may ask to wait: a forgotten waiter ends some day.
+/// Maximum wait of a request, so a forgotten waiter ends eventually.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Longer than the keeper's own deadline for a request (10 s), so that its message is the one that is seen.
+/// Default timeout; longer than the keeper's own for a request (10 s), so the keeper's message is reported.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Names, paths and numbers: a thousand services by their longest names fit four times.
+/// Maximum input with names, paths and numbers: a thousand services with the longest names fit four times.
 const SMALL_INPUT: usize = 256 << 10;
 
-/// An environment comes along: the kernel itself allows a process about 2 MiB of it.
+/// Maximum input with an environment; the kernel allows a process about 2 MiB of it.
 const INPUT_WITH_CALLER: usize = 4 << 20;
 
 impl Meta {
-    /// What most operations have in common.
+    /// Returns the defaults of most operations.
     pub const fn of(name: &'static str, effect: Effect, target: Target) -> Meta {
         let reads = matches!(effect, Effect::Read);
         assert!(reads == matches!(target, Target::Nothing), "a read changes nothing");
@@ -227,91 +227,91 @@ impl Meta {
         }
     }
 
-    /// An operation that answers in pages; a command line shows all of them.
+    /// Marks an operation with pages; a command line shows all of them.
     pub const fn whole(self) -> Meta {
         Meta { whole: true, ..self }
     }
 
-    /// An operation that takes at least this role, whatever follows from its effect.
+    /// Sets a minimum role, regardless of the effect.
     pub const fn needing(self, role: Role) -> Meta {
         Meta { role, ..self }
     }
 
-    /// An operation that can wait as long as its caller says.
+    /// Marks an operation that waits as long as its caller says.
     pub const fn waiting(self, completes: &'static str) -> Meta {
         Meta { waits: Some(completes), ..self.followed() }
     }
 
-    /// An operation that takes as long as it takes, and that somebody may want to follow or to cancel.
+    /// Marks a long operation that can be followed and cancelled.
     pub const fn followed(self) -> Meta {
         Meta { follows: true, ..self.long() }
     }
 
-    /// An operation that is not refused because it cannot be recorded.
+    /// Marks an operation that runs even if it cannot be recorded.
     pub const fn even_unrecorded(self) -> Meta {
         Meta { even_unrecorded: true, ..self }
     }
 
-    /// An operation that undoes what it did when it is cancelled.
+    /// Marks an operation that undoes its changes when it is cancelled.
     pub const fn taken_back(self) -> Meta {
         Meta { taken_back: true, ..self.attended() }
     }
 
-    /// An operation that nobody wants to go on behind their back.
+    /// Marks an operation that must not continue after its command line was interrupted.
     pub const fn attended(self) -> Meta {
         Meta { attended: true, ..self }
     }
 
-    /// May it be asked to go on by itself? A wait that nobody waits for is none, and would hold its place for a day.
+    /// Returns true if it may run in the background. A wait may not: it would hold its slot for a day without a waiter.
     pub const fn goes_on(&self) -> bool {
         self.follows && !matches!(self.effect, Effect::Read)
     }
 
-    /// An operation that is also found at a path of its own; `fills` is the field for the parameter in it.
+    /// Adds an HTTP path; `fills` is the field for its parameter.
     pub const fn at(self, method: Method, path: &'static str, fills: &'static str) -> Meta {
         Meta { resource: Some(Resource { method, path, fills }), ..self }
     }
 
-    /// An operation that answers late on purpose.
+    /// Marks an operation whose response may be late.
     pub const fn long(self) -> Meta {
         Meta { timeout: LONGEST_WAIT.saturating_add(USUAL_TIMEOUT), ..self }
     }
 
-    /// An operation with a text that is long: `-` on a command line is what comes on standard input, in base64 if it is no text.
+    /// Marks an operation with a long text: `-` on a command line reads standard input, into the base64 field if it is not text.
     pub const fn with_stdin(self, text: &'static str, base64: &'static str) -> Meta {
         Meta { from_stdin: Some([text, base64]), ..self }
     }
 
-    /// An operation that is given the caller's folder.
+    /// Marks an operation that gets the caller's folder.
     pub const fn with_folder(self) -> Meta {
         Meta { wants_folder: true, ..self }
     }
 
-    /// An operation that is given the caller's environment and folder.
+    /// Marks an operation that gets the caller's environment and folder.
     pub const fn with_caller(self) -> Meta {
         Meta { wants_caller: true, max_input: INPUT_WITH_CALLER, ..self }
     }
 }
 
-/// Far longer than any that was made; what is longer was sent to keep us busy.
+/// Maximum length of a presented token, far above that of any real one.
 const LONGEST_TOKEN: usize = 1024;
 
-/// What an operation works with.
+/// Everything an operation works with.
 #[derive(Clone)]
 pub struct Context {
     pub engine: Engine,
     pub caller: Caller,
     pub home: Home,
-    /// This program, for an upgrade in place.
+    /// Path of this program, for an upgrade in place.
     pub binary: PathBuf,
-    /// When this daemon began.
+    /// Start time of this daemon.
     pub started: Wall,
     pub limits: Arc<Limits>,
     pub underway: Arc<Underway>,
     pub counters: Arc<Counters>,
-    /// What this is for, if it can be followed.
+    /// The followed operation, if this is one.
     pub call: Option<Arc<Call>>,
-    /// Why this is not in the audit, where it is done all the same.
+    /// Reason why this operation is not in the audit log, if it is not.
     pub unrecorded: Option<Arc<str>>,
 }
 
@@ -332,12 +332,12 @@ impl Context {
         }
     }
 
-    /// What could not be recorded of this call, as sentences: the audit's part, and `more`.
+    /// Returns sentences about everything this call could not record: the audit entry, and `more`.
     pub(crate) fn unrecorded(&self, more: Option<String>) -> Vec<String> {
         self.unrecorded.iter().map(|why| why.to_string()).chain(more).collect()
     }
 
-    /// Say what is being done now, to those who follow it.
+    /// Reports the current step to followers.
     pub(crate) fn step(&self, text: impl Into<String>) {
         if let Some(call) = &self.call {
             call.say(&hide(&text.into()));
@@ -345,13 +345,13 @@ impl Context {
         }
     }
 
-    /// The same for another caller.
+    /// Returns this context for another caller.
     pub fn called_by(&self, caller: Caller) -> Context {
         Context { caller, ..self.clone() }
     }
 
-    /// Whose token this is. Asked of the context of the connection that presents it: failures are counted by where
-    /// they come from.
+    /// Returns the principal of a token. Call it on the context of the connection that presents the token: failures are counted
+    /// by address.
     pub fn authenticate(&self, presented: &str) -> Result<Principal, OpError> {
         let guess = self.limits.may_guess(&self.caller);
         let fits = presented.len() <= LONGEST_TOKEN;
@@ -361,7 +361,7 @@ impl Context {
             (Some(principal), _) => Ok(principal),
             (None, Err(wait)) => {
                 audit.skipped();
-                Err(limited("too many tokens that are not valid", wait))
+                Err(limited("too many invalid tokens", wait))
             }
             (None, Ok(())) => {
                 self.limits.guessed_wrong(&self.caller);
@@ -372,7 +372,7 @@ impl Context {
                     audit.skipped();
                 }
                 Err(OpError::new(code, "this token is not valid").help(
-                    "it may have expired or been revoked; `proctor token list` shows those that exist",
+                    "it may have expired or been revoked; `proctor token list` shows valid tokens",
                 ))
             }
         }

@@ -1,14 +1,14 @@
-//! An error as it may be told: what it quotes may be secret.
+//! Removes secrets from error texts before they are reported.
 
 use crate::error::OpError;
 use proctor_core::text::beginning;
 use proctor_engine::secrets::{hide, hide_these};
 use serde_json::Value;
 
-/// A longer text quotes something that is no name of ours. Looked through is twice as much: what is cut may be secret.
+/// Maximum length of an error text. Twice as much is scanned, because a cut may split a secret.
 const LONGEST: usize = 8 << 10;
 
-/// Without what the request had in it that is secret, `private`, and what is known to be.
+/// Masks the secrets of the request (`private`) and all known secrets.
 pub(crate) fn quiet(error: OpError, private: &[String]) -> OpError {
     let shown = |text: &str| -> String {
         let text = beginning(text, 2 * LONGEST);
@@ -56,6 +56,6 @@ mod tests {
         let text = format!("{}{secret}", "x".repeat(LONGEST - 5)) + &"y".repeat(1 << 20);
         let error = quiet(OpError::bad_input(text), &[secret]);
         assert!(error.message.len() < LONGEST + 5, "{}", error.message.len());
-        assert!(!error.message.contains("hunt"), "half of a secret is told");
+        assert!(!error.message.contains("hunt"), "the message contains half of a secret");
     }
 }

@@ -1,4 +1,4 @@
-//! From what went wrong in the engine to what a person is told, with the next thing to try.
+//! Converts errors of the engine to errors for people, with a remedy.
 
 use crate::error::{Code, OpError};
 use proctor_core::config::Problem;
@@ -20,22 +20,22 @@ impl From<EngineError> for OpError {
                     .details(json!({ "service": name, "nearest": nearest }))
             }
             EngineError::NoneNamed { names } => op(Code::BadInput)
-                .help("name one; or mark one in the configuration with `primary: true`")
+                .help("give a name, or set `primary: true` on one in the configuration")
                 .details(json!({ "services": names })),
             EngineError::AlreadyExists { name, .. } => op(Code::AlreadyExists).help(format!(
-                "`proctor start {name}` starts it as it is; `--replace` (`replace: true`) gives it a new definition"
+                "start it as it is with `proctor start {name}`, or redefine it with `--replace` (`replace: true`)"
             )),
             EngineError::HandsOff { services } => {
                 let names: Vec<&str> = services.iter().map(|(name, _)| name.as_str()).collect();
                 op(Code::Forbidden)
-                    .help("nothing was changed; ask the person you work for, or look only")
+                    .help("nothing was changed; ask the person you work for")
                     .details(json!({ "services": names }))
             }
             EngineError::Widens { keys } => op(Code::Forbidden)
-                .help("nothing was changed; an assistant may only narrow these settings, so a person has to apply it: `proctor up`")
+                .help("nothing was changed; an assistant may only narrow these settings; ask a person to run `proctor up`")
                 .details(json!({ "settings": keys })),
             EngineError::NoLease(_) => {
-                op(Code::BadInput).help("it stays until it is removed; give a time for a lease: 2h")
+                op(Code::BadInput).help("the service is kept until it is removed; give a duration such as 2h to set a lease")
             }
             EngineError::DefinedInFile(_, path) => op(Code::DefinedInFile)
                 .help(format!("change {} and run `proctor up`", path.display())),
@@ -43,17 +43,17 @@ impl From<EngineError> for OpError {
             EngineError::Unreadable { .. } | EngineError::Unwritable { .. } => op(Code::Failed),
             EngineError::HomeInUse { running, asked } => op(Code::HomeInUse)
                 .help(format!(
-                    "`proctor down` ends it first; or give {} a home of its own: `proctor --home DIR up`",
+                    "stop it first with `proctor down`, or give {} its own home: `proctor --home DIR up`",
                     asked.display()
                 ))
                 .details(json!({ "running": running, "asked": asked })),
             EngineError::ProgramMissing { program, .. } if program.contains('/') => {
                 op(Code::ProgramMissing).help(
-                    "correct the path, or build the program first; a relative path begins in the working directory",
+                    "correct the path, or build the program first; a relative path starts in the working directory",
                 )
             }
             EngineError::ProgramMissing { .. } => op(Code::ProgramMissing).help(
-                "install the program, write its full path, or give the service a PATH in `env` that has it",
+                "install the program, write its full path, or set a PATH in `env` of the service that contains it",
             ),
             EngineError::NotRunnable { remedy, .. } => op(Code::ProgramMissing).help(remedy),
             EngineError::CannotChangeUser { .. } => op(Code::Failed)
@@ -62,15 +62,15 @@ impl From<EngineError> for OpError {
             EngineError::UnknownUser { .. } => op(Code::UnknownUser),
             EngineError::Refused(refusal) => refused(&refusal),
             EngineError::KeeperGone => {
-                op(Code::Unavailable).help("it is being replaced; try again in a moment")
+                op(Code::Unavailable).help("it is being replaced; retry in a moment")
             }
             EngineError::BadPattern(_) => {
                 op(Code::BadInput).help("the pattern is a regular expression; put \\ before a literal ( [ * + ? .")
             }
             EngineError::BadCursor(_) => {
-                op(Code::BadInput).help("pass a cursor exactly as an earlier answer gave it")
+                op(Code::BadInput).help("pass a cursor exactly as an earlier response returned it")
             }
-            EngineError::NoProctor { .. } => op(Code::BadInput).help("nothing was changed; `--binary` names the new proctor"),
+            EngineError::NoProctor { .. } => op(Code::BadInput).help("nothing was changed; give the new binary with `--binary`"),
             EngineError::File(error) => error.into(),
             EngineError::Git(error) => error.into(),
             EngineError::Failed(_) => op(Code::Failed),
@@ -83,28 +83,28 @@ impl From<GitError> for OpError {
         let message = error.to_string();
         let op = |code| OpError::new(code, message);
         const TRUST: &str =
-            "if it is yours, name its folder in `supervisor.git.trusted` of the configuration";
+            "if it is yours, list its folder in `supervisor.git.trusted` of the configuration";
         match error {
             GitError::Missing { searched } => op(Code::ProgramMissing)
-                .help(format!("install git 2.32 or newer on the machine of Proctor; {searched}")),
+                .help(format!("install git 2.32 or newer on Proctor's machine; {searched}")),
             GitError::TooOld { .. } => op(Code::ProgramMissing)
-                .help("install a newer git, or put the folder of one first in PATH of Proctor"),
+                .help("install a newer git, or put its folder first in Proctor's PATH"),
             GitError::NoRepository { .. } => op(Code::NotFound).help(
-                "'repo' names another folder; a repository around a root is used if `supervisor.git.trusted` lists it, or as a root",
+                "give another folder as 'repo'; a repository around a root is used if it is a root itself or `supervisor.git.trusted` lists it",
             ),
             GitError::ReadOnly { .. } => op(Code::Forbidden)
-                .help("`roots` in the configuration say what may be written; Proctor's own files belong elsewhere"),
+                .help("`roots` in the configuration lists the writable folders; keep Proctor's own files elsewhere"),
             GitError::Unsafe { .. } | GitError::Filtered { .. } => op(Code::Forbidden).help(TRUST),
-            GitError::NoRevision(_) => op(Code::NotFound).help("`proctor git log` and `proctor git branch` show what there is"),
+            GitError::NoRevision(_) => op(Code::NotFound).help("`proctor git log` and `proctor git branch` show revisions"),
             GitError::Nothing(_) => op(Code::NotFound),
             GitError::Exists(_) => op(Code::AlreadyExists),
             GitError::Bad { field, .. } => op(Code::BadInput).details(json!({ "field": field })),
             GitError::Nobody => op(Code::Failed).help(
-                "`git config --global user.name NAME` and user.email for the user of Proctor; or give 'author' as 'Name <address>'",
+                "set `git config --global user.name NAME` and user.email as Proctor's user, or give 'author' as 'Name <address>'",
             ),
             GitError::Conflict(_) => op(Code::Conflict),
-            GitError::Stale => op(Code::Stale).help("begin anew without a cursor"),
-            GitError::Late { .. } => op(Code::Timeout).help("`supervisor.git.timeout` in the configuration allows more"),
+            GitError::Stale => op(Code::Stale).help("start again without the cursor"),
+            GitError::Late { .. } => op(Code::Timeout).help("raise `supervisor.git.timeout` in the configuration"),
             GitError::Failed { .. } => op(Code::Failed),
         }
     }
@@ -112,11 +112,12 @@ impl From<GitError> for OpError {
 
 fn port_in_use(error: OpError, port: u16, holder: Option<PortHolder>) -> OpError {
     let mut details = json!({ "port": port });
-    let mut help = "stop what holds it, or give the service another port".to_owned();
+    let mut help = "stop the process that uses it, or give the service another port".to_owned();
     if let Some(PortHolder { process, pid, service }) = holder {
         (details["process"], details["pid"]) = (process.into(), pid.into());
         if let Some(service) = service {
-            help = format!("`proctor stop {service}` frees it; or give the service another port");
+            help =
+                format!("free it with `proctor stop {service}`, or give the service another port");
             details["service"] = service.as_str().into();
         }
     }
@@ -128,18 +129,18 @@ fn refused(refusal: &Refusal) -> OpError {
     match refusal {
         Refusal::UnknownService(_) => op(Code::UnknownService).help("`proctor list` shows all"),
         Refusal::NotRunning(name) => {
-            op(Code::NotRunning).help(format!("`proctor start {name}` starts it"))
+            op(Code::NotRunning).help(format!("start it with `proctor start {name}`"))
         }
-        Refusal::ShuttingDown => op(Code::Unavailable).help("try again when it has ended"),
+        Refusal::ShuttingDown => op(Code::Unavailable).help("retry when it has ended"),
         Refusal::Failed(_) => op(Code::Failed),
     }
 }
 
-/// All problems, one a line, as a compiler would list them.
+/// Lists all problems, one per line, like a compiler.
 fn bad_config(problems: &[Problem]) -> OpError {
     let count = problems.len();
     let head = if count == 1 { "1 problem".into() } else { format!("{count} problems") };
-    // An example to write stays below its problem.
+    // An example stays below its problem.
     let line = |problem: &Problem| format!("  {}", problem.to_string().replace('\n', "\n      "));
     let lines: Vec<String> = problems.iter().map(line).collect();
     let details: Vec<_> = problems
@@ -149,7 +150,7 @@ fn bad_config(problems: &[Problem]) -> OpError {
         })
         .collect();
     OpError::new(Code::BadConfig, format!("{head} in the configuration\n{}", lines.join("\n")))
-        .help("nothing was changed; `proctor config --example` shows a configuration that works")
+        .help("nothing was changed; `proctor config --example` shows a valid configuration")
         .details(json!({ "problems": details }))
 }
 
@@ -182,7 +183,7 @@ mod tests {
                 holder: Some(PortHolder { process: "nginx".into(), pid: 3, service: None }),
             },
             Code::PortInUse,
-            &["port 80 is in use by nginx (pid 3)", "stop what holds it"],
+            &["port 80 is in use by nginx (pid 3)", "stop the process that uses it"],
         );
         let holder = PortHolder { process: "node".into(), pid: 4, service: Some(web()) };
         check(
@@ -223,12 +224,12 @@ mod tests {
         check(
             EngineError::from(Refusal::ShuttingDown),
             Code::Unavailable,
-            &["shutting down", "try again"],
+            &["shutting down", "retry"],
         );
         check(EngineError::from(Refusal::Failed("no room".into())), Code::Failed, &["no room"]);
         check(EngineError::Failed("it broke".into()), Code::Failed, &["it broke"]);
-        check(EngineError::KeeperGone, Code::Unavailable, &["try again"]);
-        check(EngineError::BadCursor("x".into()), Code::BadInput, &["'x'", "earlier answer"]);
+        check(EngineError::KeeperGone, Code::Unavailable, &["retry"]);
+        check(EngineError::BadCursor("x".into()), Code::BadInput, &["'x'", "earlier response"]);
     }
 
     #[test]

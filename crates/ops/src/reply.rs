@@ -1,34 +1,34 @@
-//! An answer in the form in which a caller wants it.
+//! Responses in the form that a caller wants.
 //!
-//! Encoding is done here, once, straight from the output: a list of a thousand services is no tree of values in between.
+//! The output is encoded here once, directly, without a tree of values for a list of a thousand services.
 
 use crate::error::{Code, OpError};
 use crate::show::{Page, Paint, Show};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
-/// What a caller wants to get.
+/// Form of a response.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
-    /// The output itself, as JSON.
+    /// The output as JSON.
     Json,
-    /// Text for a person on this machine, so that a command which only prints it need not decode anything.
+    /// Text for a person on this machine, so a command that only prints it decodes nothing.
     Page { width: Option<usize>, paint: Paint, zone: fn() -> TimeZone },
 }
 
-/// An output, encoded.
+/// An encoded output.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     pub text: String,
-    /// Of a page: what is said about it.
+    /// For a page: remarks about it.
     pub remarks: String,
-    /// Of a page: the cursor with which it goes on.
+    /// For a page: cursor of the next page.
     pub next: Option<String>,
-    /// What was asked for is not what is.
+    /// Code if the requested state was not reached.
     pub verdict: Option<Code>,
-    /// Of the state that it shows.
+    /// Generation of the state that it shows.
     pub generation: Option<u64>,
-    /// It says which operation goes on, not what came of it.
+    /// The response names an operation that continues in the background.
     pub background: bool,
 }
 

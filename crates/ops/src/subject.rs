@@ -1,4 +1,4 @@
-//! What a request is about, for the audit: the names in it, and nothing that may be secret.
+//! Subjects of a request for the audit log: the names in it, without secrets.
 
 use crate::change::{DIFF, given};
 use proctor_core::config::secret;
@@ -6,7 +6,7 @@ use proctor_core::diff::{self, Reading};
 use proctor_core::text::beginning;
 use serde_json::Value;
 
-/// Fields that name what an operation is done to. All others stay out: they may hold an environment or a password.
+/// Fields that name the target of an operation. All others are left out: they may contain an environment or a password.
 const NAMES: &[&str] = &[
     "name",
     "names",
@@ -31,19 +31,19 @@ const NAMES: &[&str] = &[
     "action",
 ];
 
-/// Fields that hold a command; it is shown as in a status.
+/// Fields with a command; it is shown as in a status.
 const COMMANDS: &[&str] = &["command", "argv"];
 
-/// Fields that hold several commands.
+/// Fields with several commands.
 const WORKFLOWS: &[&str] = &["pre_commands", "post_commands"];
 
-/// A longer command is not looked into: a shell's script fits, and the audit has the beginning of one only.
+/// Maximum length of a command that is parsed. A shell script fits, and the audit log keeps only its beginning.
 const LONGEST_COMMAND: usize = 64 << 10;
 
-/// Far more of a name than the audit keeps.
+/// Maximum length of a name, far above what the audit log keeps.
 const LONGEST_NAME: usize = 1024;
 
-/// Every text in those fields, in the order of the request.
+/// Returns every text in those fields, in the order of the request.
 pub(crate) fn subjects(input: &Value) -> impl Iterator<Item = String> {
     let fields = input.as_object().into_iter().flatten();
     let found = fields.flat_map(|(key, value)| -> Box<dyn Iterator<Item = String>> {
@@ -60,20 +60,20 @@ pub(crate) fn subjects(input: &Value) -> impl Iterator<Item = String> {
     found.chain(standing(input)).filter(|text| !text.is_empty())
 }
 
-/// Where the caller stands, if names are as seen from there: without that it is not known what they name.
+/// Returns the caller's folder if names are relative to it; otherwise they would be ambiguous.
 fn standing(input: &Value) -> Option<String> {
     let seen_from = input.get("from_base") == Some(&Value::Bool(true));
     let folder = input.get("base_dir").filter(|_| seen_from)?.as_str()?;
     Some(format!("in {}", beginning(folder, LONGEST_NAME)))
 }
 
-/// The files that a change is about, where they are not named in a field of their own: in edits of several, or in a diff.
+/// Returns the files of a change that no field of its own names: in edits of several files, or in a diff.
 pub(crate) fn changed_files(input: &Value) -> Vec<String> {
     let edits = input.get("files").and_then(Value::as_array).into_iter().flatten();
     let edited = edits.filter_map(|file| file.get("path")?.as_str().map(str::to_owned));
     let [text, base64] = DIFF.map(|field| input.get(field).and_then(Value::as_str));
     let given = given(DIFF, text.map(str::to_owned), base64.map(str::to_owned));
-    // One that is not understood changes nothing.
+    // An invalid diff changes nothing.
     let text = given.ok().flatten().unwrap_or_default();
     let patches = diff::parse(&text, Reading::Lenient).unwrap_or_default();
     let patched = patches.into_iter().flat_map(|patch| {
@@ -90,7 +90,7 @@ fn texts(value: &Value) -> impl Iterator<Item = &str> {
     items.iter().filter_map(Value::as_str)
 }
 
-/// A text, a list of words, or an object with `command` and `args`.
+/// Formats a string, a list of words, or an object with `command` and `args`.
 fn command(value: &Value) -> String {
     let parts = match value.as_object() {
         Some(fields) => [fields.get("command"), fields.get("args")],

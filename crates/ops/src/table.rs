@@ -1,4 +1,4 @@
-//! The table of operations, and what every front can ask of a line in it without knowing its types.
+//! The table of operations, with the untyped interface that every front uses.
 
 use crate::error::OpError;
 use crate::operation::{About, Context, Meta, Operation, Role, Target};
@@ -83,7 +83,7 @@ pub static TABLE: &[Entry] = &[
 
 pub(crate) type Answer<'a> = Pin<Box<dyn Future<Output = Result<Reply, OpError>> + Send + 'a>>;
 
-/// One operation with its types forgotten.
+/// An operation without its types.
 pub struct Entry {
     pub meta: Meta,
     augment: fn(Command) -> Command,
@@ -96,9 +96,9 @@ pub struct Entry {
     show: fn(&Value, &mut Page) -> Result<Option<crate::error::Code>, OpError>,
 }
 
-/// A request that was read once: what is authorised is what runs.
+/// A decoded request: the value that is authorised is the value that runs.
 pub(crate) struct Request {
-    /// What a caller needs for it.
+    /// Role that the caller needs.
     pub(crate) role: Role,
     pub(crate) target: Target,
     call: Box<dyn Run>,
@@ -136,7 +136,7 @@ impl Entry {
         Entry {
             meta: O::META,
             augment: |command| {
-                // A flattened struct would put its own doc comment where the summary stands.
+                // A flattened struct would replace the summary with its own doc comment.
                 let command = <O::Input as Args>::augment_args(command);
                 let command = if offers_background(&O::META) {
                     command.arg(clap::Arg::new(FLAG).long(FLAG).action(SetTrue).help(FLAG_HELP))
@@ -186,12 +186,12 @@ impl Entry {
         }
     }
 
-    /// The command with this operation's arguments.
+    /// Returns the command with this operation's arguments.
     pub fn augment(&self) -> fn(Command) -> Command {
         self.augment
     }
 
-    /// The input that a command line means.
+    /// Returns the input of a command line.
     pub fn input(&self, matches: &ArgMatches) -> Result<Value, OpError> {
         (self.input)(matches)
     }
@@ -204,12 +204,12 @@ impl Entry {
         (self.output_schema)()
     }
 
-    /// The answer where none of it depends on a running Proctor.
+    /// Returns the response if it does not depend on a running Proctor.
     pub fn without_daemon(&self, home: &Home, input: &Value) -> Option<Result<Value, OpError>> {
         (self.without_daemon)(home, input)
     }
 
-    /// Put an output on a page; the code says that what was asked for is not what is.
+    /// Puts an output on a page. Returns a code if the requested state was not reached.
     pub fn show(
         &self,
         output: &Value,
@@ -219,10 +219,10 @@ impl Entry {
     }
 }
 
-/// Names of fields and kinds of values, a few of them.
+/// Maximum length of a reason; enough for a few field names and types.
 const LONGEST_REASON: usize = 500;
 
-/// On the command line. What `up` and `down` show is made of several answers.
+/// Returns true if the command line offers `--background`. `up` and `down` combine several responses and do not.
 fn offers_background(meta: &Meta) -> bool {
     meta.goes_on() && !matches!(meta.cli, ["up" | "down"])
 }
@@ -231,7 +231,7 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     TABLE.iter().find(|entry| entry.meta.name == name)
 }
 
-/// The fields that an operation's input may have.
+/// Returns the input fields of an operation.
 pub(crate) fn fields(entry: &Entry) -> &'static [String] {
     static FIELDS: OnceLock<BTreeMap<&'static str, Vec<String>>> = OnceLock::new();
     let all = FIELDS.get_or_init(|| {
@@ -244,7 +244,7 @@ pub(crate) fn fields(entry: &Entry) -> &'static [String] {
     all.get(entry.meta.name).map_or(&[], Vec::as_slice)
 }
 
-/// The fields of an operation's input that are lists of texts.
+/// Returns the input fields of an operation that are lists of strings.
 pub(crate) fn list_fields(entry: &Entry) -> &'static [String] {
     static LISTS: OnceLock<BTreeMap<&'static str, Vec<String>>> = OnceLock::new();
     let all = LISTS.get_or_init(|| {
@@ -281,7 +281,7 @@ fn decode<T: DeserializeOwned>(value: Value) -> Result<T, OpError> {
     })
 }
 
-/// Why an input was not understood; a long text in it is not told back, and not half of it: it may be secret.
+/// Returns why an input is invalid. A long text is left out completely, because it may contain a secret.
 fn reason(why: &str) -> String {
     const QUOTES: [char; 3] = ['"', '`', '\''];
     match (why.find(QUOTES), why.rfind(QUOTES)) {

@@ -1,7 +1,6 @@
-//! What assistants are told of each operation: the tool's name, its set, and a description for somebody who reads it once
-//! and pays for each byte of it.
+//! The MCP tool of each operation: its name, its toolset, and a short description, because assistants pay for each byte.
 //!
-//! Every operation has exactly one line here (a test sees to it). Input, output and what is checked are the operation's own.
+//! Every operation has exactly one line here (a test checks it). Input, output and checks are the operation's own.
 
 pub mod fields;
 mod files;
@@ -15,17 +14,17 @@ use crate::table::{self as operations, Entry};
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest name of a tool: clients put their own prefix before it, and some stop at 64 characters.
+/// Maximum length of a tool name: clients add a prefix, and some stop at 64 characters.
 pub const LONGEST_NAME: usize = 37;
 
-/// Tools that are offered or left out together.
+/// Tools that are offered together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Toolset {
     Processes,
     Logs,
     Files,
     Git,
-    /// Proctor itself: tokens, audit, numbers.
+    /// Proctor itself: tokens, audit log, metrics.
     System,
 }
 
@@ -33,7 +32,7 @@ impl Toolset {
     pub const ALL: [Toolset; 5] =
         [Toolset::Processes, Toolset::Logs, Toolset::Files, Toolset::Git, Toolset::System];
 
-    /// What is offered to who asks for nothing in particular.
+    /// Default toolsets.
     pub const USUAL: [Toolset; 4] =
         [Toolset::Processes, Toolset::Logs, Toolset::Files, Toolset::Git];
 
@@ -47,7 +46,7 @@ impl Toolset {
         }
     }
 
-    /// Sets by their names with commas between; `all` is every one.
+    /// Parses a comma-separated list of toolsets; `all` is every one.
     pub fn list(text: &str) -> Result<Vec<Toolset>, String> {
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
         let mut sets = Vec::new();
@@ -70,7 +69,7 @@ impl FromStr for Toolset {
         let found = Toolset::ALL.into_iter().find(|set| set.as_str() == text);
         found.ok_or_else(|| {
             let all = Toolset::ALL.map(Toolset::as_str).join(", ");
-            format!("there is no toolset '{text}'; there are {all}, and 'all'")
+            format!("unknown toolset '{text}'; known are {all}, and 'all'")
         })
     }
 }
@@ -81,7 +80,7 @@ impl fmt::Display for Toolset {
     }
 }
 
-/// What the configuration in force offers to who asks for nothing in particular.
+/// Returns the default toolsets of the current configuration.
 pub fn offered(context: &Context) -> Vec<Toolset> {
     let names = context.engine.security(|security| security.mcp.toolsets.clone());
     names.iter().filter_map(|name| name.parse().ok()).collect()
@@ -95,27 +94,27 @@ pub struct Tool {
     pub set: Toolset,
     pub title: &'static str,
     pub about: &'static str,
-    /// Something is gone afterwards that was there before.
+    /// The call may delete or overwrite something.
     pub destructive: bool,
-    /// Called twice, it does no more than called once.
+    /// A second call has no further effect.
     pub idempotent: bool,
-    /// Fields of the input that an assistant has no use for.
+    /// Input fields that are hidden from assistants.
     pub hides: &'static [&'static str],
-    /// Fields of the input without which a call cannot work, beside those that the operation asks of everybody.
+    /// Input fields that the tool requires in addition to those of the operation.
     pub requires: &'static [&'static str],
-    /// Fields of the input, as JSON, where an assistant gives none: its replies have a price.
+    /// Default input fields as JSON, chosen to keep responses short.
     pub usual: &'static str,
-    /// Fields of the output that the readable text has already, and that are long.
+    /// Long output fields that the readable text already contains.
     pub spoken: &'static [&'static str],
-    /// Fields of what it lists that the readable text has already, and that are long.
+    /// Long fields of listed items that the readable text already contains.
     pub spoken_within: &'static [&'static str],
-    /// Fields of what it lists that are left out here; the text or `get_process_status` has them.
+    /// Fields of listed items that are omitted; the text or `get_process_status` has them.
     pub leaves_out: &'static [&'static str],
-    /// Fields of the input that may be many things and are asked for as one text.
+    /// Input fields with several types that are offered as a string.
     pub texts: &'static [&'static str],
 }
 
-/// Fields of a service that are left out where a change of several is told.
+/// Fields of a service that are omitted in the result of a change of several.
 const BEYOND_A_CHANGE: &[&str] = &[
     "run",
     "started",
@@ -134,7 +133,7 @@ const BEYOND_A_CHANGE: &[&str] = &[
     "signal",
 ];
 
-/// Fields of a service that are left out where several are listed.
+/// Fields of a service that are omitted in a list.
 const DETAILS: &[&str] = &[
     "run",
     "started",
@@ -220,20 +219,20 @@ impl Tool {
         Tool { texts, ..self }
     }
 
-    /// The operation behind it.
+    /// Returns the operation of the tool.
     pub fn entry(&self) -> &'static Entry {
         operations::find(self.operation)
             .expect("a test sees to it that every tool has its operation")
     }
 
-    /// Whether its content is text, which is sent without structured content: files, logs, diffs, output.
+    /// Returns true if the content is text, sent without structured content: files, logs, diffs, output.
     pub fn replies_in_text(&self) -> bool {
         self.speaks()
             || matches!(self.set, Toolset::Files | Toolset::Git)
             || matches!(self.operation, "config.show" | "file.history")
     }
 
-    /// Does its text hold what is long, and somebody else's words?
+    /// Returns true if the text contains long content that others wrote.
     pub fn speaks(&self) -> bool {
         !self.spoken.is_empty() || !self.spoken_within.is_empty()
     }
@@ -243,7 +242,7 @@ impl Tool {
     }
 }
 
-/// The tool of that name.
+/// Returns the tool with that name.
 pub fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }

@@ -1,4 +1,4 @@
-//! The daemon's role: the keeper's socket at 3, the clients' at 4, tokio in between.
+//! Role of the daemon: the keeper's socket at 3, the clients' at 4, tokio in between.
 
 use crate::fronts;
 use crate::keeper::{self, Arguments, Manner, SELF};
@@ -18,16 +18,16 @@ use tracing_subscriber::filter::LevelFilter;
 
 pub(crate) const ROLE: &str = "__daemon";
 
-/// The first argument of its command line, for those who look at processes.
+/// First argument of its command line, for process listings.
 pub(crate) const TITLE: &str = "proctor: daemon";
 
-/// How long whoever started a keeper in the foreground may take to start another; systemd waits 100 ms.
+/// Time for a service manager to restart a keeper in the foreground; systemd waits 100 ms.
 const RESTART_ABOVE_US: Duration = Duration::from_secs(3);
 
-/// From one look for it to the next: nobody tells when a lock is taken.
+/// Polling interval; the kernel does not report a taken lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Where the keeper leaves the sockets.
+/// Descriptors of the sockets from the keeper.
 const KEEPER: i32 = 3;
 const CLIENTS: i32 = 4;
 
@@ -40,7 +40,7 @@ pub(crate) fn main() -> Result<()> {
     memory::share_one_heap();
     start_tracing(manner.log_level.clone());
     failpoint::moment(Point::DaemonBegin);
-    // It holds three descriptors of every run.
+    // The daemon holds three descriptors of every run.
     let open_files = inherit::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(serve(&home, keeper, clients, &manner));
@@ -67,13 +67,13 @@ async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener, manner: &
     .await
 }
 
-/// A keeper in the foreground has somebody who starts it again; two would only be in each other's way. What we hold as a
-/// witness stays open until the new one has taken over.
+/// A keeper in the foreground is restarted by its service manager; a second one would be in the way. The witness descriptors stay
+/// open until the new one has taken over.
 fn another_keeper_comes(home: &Home) -> bool {
     let give_up = Instant::now() + RESTART_ABOVE_US;
     while Instant::now() < give_up {
         if Lock::holder(&home.lock()).is_some() {
-            tracing::warn!("the keeper is gone and another has come: leaving");
+            tracing::warn!("the keeper is gone and another has started: exiting");
             return true;
         }
         std::thread::sleep(LOOK_AGAIN);
@@ -93,12 +93,12 @@ fn become_keeper(home: &Home, manner: &Manner) -> Result<()> {
     Err(anyhow!(error).context("cannot become the keeper"))
 }
 
-/// To standard error, which the keeper has made the own log. `--log-level`, then `RUST_LOG`, then `SUPERVISOR_LOG_LEVEL`
-/// choose how much.
+/// Logs to standard error, which the keeper has redirected to the own log. `--log-level`, then `RUST_LOG`, then
+/// `SUPERVISOR_LOG_LEVEL` set the level.
 fn start_tracing(flag: Option<String>) {
     let var = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let (rust_log, level) = (flag.or_else(|| var("RUST_LOG")), var("SUPERVISOR_LOG_LEVEL"));
-    // A word that is no level would be taken as the name of a module, and everything else would be silent.
+    // A word that is not a level would be taken as a module name and silence everything else.
     let level_parsed = level.as_deref().map_or(Ok(LevelFilter::INFO), str::parse);
     let usual = usually(*level_parsed.as_ref().unwrap_or(&LevelFilter::INFO));
     let asked = rust_log.as_deref().map(EnvFilter::try_new);
@@ -111,22 +111,22 @@ fn start_tracing(flag: Option<String>) {
         .with_env_filter(filter)
         .with_writer(|| Quiet(std::io::stderr()))
         .with_ansi(false)
-        // It would say on standard error that standard error cannot be written, and panic: a full disk ended us.
+        // It would report on standard error that standard error cannot be written, and panic: a full disk ended us.
         .log_internal_errors(false)
         .init();
     for (variable, value) in not_understood.into_iter().flatten() {
-        tracing::warn!(variable, value, "not understood: error, warn, info, debug or trace");
+        tracing::warn!(variable, value, "invalid log level: use error, warn, info, debug or trace");
     }
 }
 
-/// At this level. The MCP SDK has a word for each request, and calls a client that went away an error: only who looks for
-/// details sees that.
+/// Filter for this level. The MCP SDK logs each request, and a disconnected client as an error: both are shown only at debug
+/// levels.
 fn usually(level: LevelFilter) -> EnvFilter {
     let details = level >= LevelFilter::DEBUG;
     EnvFilter::new(if details { level.to_string() } else { format!("{level},rmcp=off") })
 }
 
-/// Writes lines without what is known to be secret; each comes with one call.
+/// Writes lines without known secrets; each comes with one call.
 struct Quiet(std::io::Stderr);
 
 impl std::io::Write for Quiet {

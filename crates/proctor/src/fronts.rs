@@ -1,4 +1,4 @@
-//! Everything that a daemon serves: the unix socket, and on the network what the configuration says.
+//! Fronts of a daemon: the unix socket, and the configured network listeners.
 
 use proctor_core::config::listen::{Listeners, Place, Port};
 use proctor_engine::api::Engine;
@@ -8,8 +8,8 @@ use proctor_ops::operation::Context;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 
-/// Serve until the future is dropped, or clients of the unix socket cannot be served. TCP control is at `port` if that was
-/// asked for, whatever the configuration says.
+/// Serves until the future is dropped, or the unix socket fails. TCP control is at `port` if that is given, overriding the
+/// configuration.
 pub(crate) async fn serve(clients: UnixListener, context: Context, port: Option<Port>) {
     let control = listener(&context.engine, "tcp", move |wanted| {
         port.map_or(wanted.tcp, |port| wanted.tcp.with_port(port))
@@ -18,14 +18,14 @@ pub(crate) async fn serve(clients: UnixListener, context: Context, port: Option<
     let sessions = context.home.mcp_sessions();
     tokio::select! {
         Err(error) = local::serve(clients, context.clone()) => {
-            tracing::error!(%error, "clients cannot be served");
+            tracing::error!(%error, "cannot serve clients");
         }
         never = tcp::serve(control, Arc::new(context.clone())) => match never {},
         never = http::serve(web, Arc::new(context), Some(sessions)) => match never {},
     }
 }
 
-/// A listener whose state is seen in `daemon status`.
+/// Returns a listener whose state is shown in `daemon status`.
 fn listener<Wanted>(
     engine: &Engine,
     front: &'static str,

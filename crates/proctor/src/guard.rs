@@ -1,4 +1,4 @@
-//! The guard's role: the keeper's socket at 3, then a loop that outlives keeper and daemon.
+//! Role of the guard: the keeper's socket at 3, then a loop that outlives keeper and daemon.
 
 use crate::keeper::{self, Arguments, SELF};
 use anyhow::{Context, Result};
@@ -6,10 +6,10 @@ use proctor_sys::{inherit, memory};
 
 pub(crate) const ROLE: &str = "__guard";
 
-/// The first argument of its command line, for those who look at processes.
+/// First argument of its command line, for process listings.
 pub(crate) const TITLE: &str = "proctor: guard";
 
-/// Where the keeper leaves the socket.
+/// Descriptor of the socket from the keeper.
 const KEEPER: i32 = 3;
 
 pub(crate) fn main() -> Result<()> {

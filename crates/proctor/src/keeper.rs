@@ -1,4 +1,4 @@
-//! The keeper's role: arguments in, descriptors in, then the loop.
+//! Role of the keeper: arguments in, descriptors in, then the loop.
 
 use crate::{daemon, guard};
 use anyhow::{Context, Result, anyhow, bail};
@@ -19,19 +19,19 @@ use std::time::{Duration, Instant};
 
 pub(crate) const ROLE: &str = "__keeper";
 
-/// The first argument of its command line, for those who look at processes.
+/// First argument of its command line, for process listings.
 pub(crate) const TITLE: &str = "proctor: keeper";
 
-/// A program that is the same as this one even after the file was replaced.
+/// Path of the running program, even after its file was replaced.
 pub(crate) const SELF: &str = "/proc/self/exe";
 
-/// How long a new keeper waits for one that is dying. The kernel releases the lock with the process.
+/// Maximum wait for a keeper that is dying. The kernel releases the lock with the process.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// From one try to the next: waiting in the kernel would have no limit.
+/// Interval between attempts; a wait in the kernel would have no limit.
 const LOCK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What the command line of a role says.
+/// Command line of a role.
 pub(crate) struct Arguments {
     pub(crate) home: Home,
     lock: Option<RawFd>,
@@ -40,21 +40,21 @@ pub(crate) struct Arguments {
     pub(crate) manner: Manner,
 }
 
-/// What a keeper passes on to its daemon, and to the keeper that follows it.
+/// Options that a keeper passes on to its daemon and to its successor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Manner {
-    /// Somebody above us (systemd, a container) restarts the keeper.
+    /// A service manager (systemd, a container) restarts the keeper.
     pub(crate) foreground: bool,
-    /// How much the daemon says; `None`: as the environment says.
+    /// Log level of the daemon; `None` takes it from the environment.
     pub(crate) log_level: Option<String>,
-    /// Where TCP control listens; `None`: as the configuration says.
+    /// Port of TCP control; `None` takes it from the configuration.
     pub(crate) port: Option<Port>,
     /// The daemon listens on the network after the first `up`.
     pub(crate) holds_listeners: bool,
 }
 
 impl Manner {
-    /// The manner of a keeper that follows: Proctor has been started by then.
+    /// Options of a successor: Proctor has been started by then.
     pub(crate) fn of_successor(&self) -> Manner {
         Manner { holds_listeners: false, ..self.clone() }
     }
@@ -63,25 +63,25 @@ impl Manner {
 pub(crate) fn main() -> Result<()> {
     let arguments = Arguments::parse(std::env::args_os().skip(2))?;
     if !arguments.manner.foreground {
-        // Already a leader after an upgrade or a takeover: then there is nothing to do.
+        // Already a leader after an upgrade or a takeover; that is fine.
         let _ = rustix::process::setsid();
     }
     run(arguments, None)
 }
 
-/// Be the keeper of `home` in this process, until told to end; bring up its configuration meanwhile.
+/// Runs the keeper of `home` in this process until it is told to end, and applies its configuration meanwhile.
 pub(crate) fn run_in_foreground(home: Home, manner: Manner, config: BringUp<'_>) -> Result<()> {
     run(Arguments { home, lock: None, listener: None, ready: None, manner }, Some(config))
 }
 
-/// The configuration for a keeper in the foreground: the file of `--config`, or `None` for the one that the rule finds.
+/// Configuration for a keeper in the foreground: the file of `--config`, or `None` for the one that the rule finds.
 pub(crate) struct BringUp<'a>(pub(crate) Option<&'a Path>);
 
 fn run(arguments: Arguments, config: Option<BringUp<'_>>) -> Result<()> {
     memory::share_one_heap();
     let Arguments { home, lock, listener, ready, manner } = arguments;
     failpoint::moment(Point::KeeperBegin);
-    // Before anything is opened: what is open now was left to us.
+    // Before anything is opened: descriptors open now were passed to us.
     let take = |number: Option<RawFd>| number.and_then(inherit::take);
     let (lock, listener, ready) = (take(lock), take(listener), take(ready));
     let witnesses: Vec<OwnedFd> = inherit::open_numbers()
@@ -100,7 +100,7 @@ fn run(arguments: Arguments, config: Option<BringUp<'_>>) -> Result<()> {
     failpoint::moment(Point::KeeperLocked);
     note(lock.file(), &std::process::id().to_string());
     if let Some(state_lock) = &mut state_lock {
-        // For commands that would look elsewhere, because their environment is another.
+        // For commands whose environment would lead them elsewhere.
         note(state_lock.file(), &home.runtime.to_string_lossy());
     }
     if let Some(config) = config {
@@ -121,15 +121,15 @@ fn run(arguments: Arguments, config: Option<BringUp<'_>>) -> Result<()> {
     Ok(())
 }
 
-/// Over the old one, for a full disk has no room for more; and a failure is no reason to leave services without a keeper. After
-/// an upgrade the descriptor is where the last program left it.
+/// Overwrites the old note, because a full disk has no room for more. A failure must not leave services without a
+/// keeper. After an
+/// upgrade the descriptor is where the last program left it.
 fn note(file: &File, text: &str) {
     let line = format!("{text}\n");
     let _ = file.write_all_at(line.as_bytes(), 0).and_then(|()| file.set_len(line.len() as u64));
 }
 
-/// Start a command that waits for this keeper to answer and then brings up its configuration. It is our child, and is reaped
-/// like any other.
+/// Starts a command that waits for this keeper and then applies its configuration. It is our child, and is reaped like any other.
 fn bring_up(home: &Home, config: &BringUp<'_>) -> Result<()> {
     let mut command = Command::new(SELF);
     command.arg0("proctor");
@@ -149,7 +149,7 @@ fn is_one_of(number: RawFd, fds: &[&Option<OwnedFd>]) -> bool {
     fds.iter().any(|fd| fd.as_ref().is_some_and(|fd| fd.as_raw_fd() == number))
 }
 
-/// Both locks, or neither: the one in the state folder first, for it is still held if somebody tidied the other away.
+/// Takes both locks, or neither. The one in the state folder comes first, because it is still held if the other was removed.
 fn take_locks(home: &Home) -> Result<(Lock, Option<Lock>)> {
     let path = home.lock();
     let give_up = Instant::now() + LOCK_WAIT;
@@ -166,13 +166,13 @@ fn take_locks(home: &Home) -> Result<(Lock, Option<Lock>)> {
         if Instant::now() >= give_up {
             let holder = Lock::holder(&path).or_else(|| Lock::holder(&home.state_lock()));
             let holder = holder.map_or_else(String::new, |pid| format!(" (pid {pid})"));
-            bail!("another keeper{holder} runs in {}", home.runtime.display());
+            bail!("another keeper{holder} is running in {}", home.runtime.display());
         }
         std::thread::sleep(LOCK_AGAIN);
     }
 }
 
-/// After an upgrade: somebody who tries in vain to become the keeper may hold it for a moment.
+/// After an upgrade, another process that tries to become the keeper may hold the lock for a moment.
 fn wait_for_state_lock(home: &Home) -> Option<Lock> {
     let give_up = Instant::now() + LOCK_WAIT;
     loop {
@@ -185,12 +185,12 @@ fn wait_for_state_lock(home: &Home) -> Option<Lock> {
     }
 }
 
-/// The lock in the state folder.
+/// State of the lock in the state folder.
 enum StateLock {
     Ours(Lock),
-    /// Another process has it.
+    /// Another process holds it.
     Taken,
-    /// Not every file system has locks, and not every disk has room: then the other lock has to do.
+    /// The file system has no locks, or the disk has no room; the other lock is enough.
     Unavailable,
 }
 
@@ -211,7 +211,7 @@ impl StateLock {
     }
 }
 
-/// Title and arguments that make a process take a role in this home.
+/// Returns title and arguments that make a process take a role in this home.
 pub(crate) fn command(title: &str, role: &str, home: &Home, manner: &Manner) -> Vec<String> {
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
     let mut words = vec![

@@ -1,4 +1,4 @@
-//! Starting Proctor from the command line: in the background, or as this very process.
+//! Starts Proctor from the command line: in the background, or in this process.
 
 use crate::keeper::{self, BringUp, Manner, SELF};
 use anyhow::{Context, Result, bail};
@@ -14,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The own log is set aside when a start finds it larger than this; one older generation is kept.
+/// Maximum size of the own log; a start sets a larger one aside and keeps one older generation.
 const OWN_LOG_SIZE: u64 = 4 << 20;
 
 pub(crate) struct Launcher;
@@ -33,16 +33,16 @@ impl Launch for Launcher {
     }
 }
 
-/// A home that somebody else can change says which services run: theirs would run as us.
+/// Refuses a home that another user can change: its services would run as us.
 fn refuse_foreign(home: &Home) -> Result<(), String> {
     let trusted = ownership::named_folders();
     for folder in [&home.state, &home.runtime] {
         let checked = Owners::ours().check_folder(folder, &trusted);
         let checked =
-            checked.map_err(|error| format!("cannot look at {}: {error}", folder.display()))?;
+            checked.map_err(|error| format!("cannot check {}: {error}", folder.display()))?;
         if let Err(foreign) = checked {
             return Err(format!(
-                "{foreign}, and Proctor would keep its files in {}; name another folder with --home, or set PROCTOR_TRUST={}",
+                "{foreign}, and Proctor would keep its files in {}; choose another folder with --home, or set PROCTOR_TRUST={}",
                 folder.display(),
                 foreign.path.display()
             ));
@@ -51,11 +51,11 @@ fn refuse_foreign(home: &Home) -> Result<(), String> {
     Ok(())
 }
 
-/// Become the keeper; returns when it has ended.
+/// Becomes the keeper; returns when it has ended.
 fn in_foreground(home: &Home, manner: Manner, config: BringUp<'_>) -> Result<u32> {
     if let Some(pid) = Lock::holder(&home.lock()) {
         bail!(
-            "Proctor already runs here (keeper pid {pid}, home {}); `proctor daemon stop` ends it, --home names another",
+            "Proctor is already running here (keeper pid {pid}, home {}); stop it with `proctor daemon stop`, or choose another home with --home",
             home.state.display()
         );
     }
@@ -63,14 +63,14 @@ fn in_foreground(home: &Home, manner: Manner, config: BringUp<'_>) -> Result<u32
     Ok(std::process::id())
 }
 
-/// Start a keeper that outlives us; returns when its daemon answers. If somebody else was quicker, that is as good.
+/// Starts a keeper that outlives us; returns when its daemon responds. A keeper started by another process counts.
 fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
     for folder in [&home.state, &home.runtime] {
-        file::private_dir(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        file::private_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     }
     let log = own_log(&home.own_log())
         .with_context(|| format!("cannot write {}", home.own_log().display()))?;
-    let (mut ready, theirs) = std::io::pipe().context("cannot make a pipe")?;
+    let (mut ready, theirs) = std::io::pipe().context("cannot create a pipe")?;
     inherit::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
     let words = keeper::command(keeper::TITLE, keeper::ROLE, home, manner);
     let mut child = Command::new(SELF)
@@ -84,7 +84,7 @@ fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
         .spawn()
         .context("cannot start the keeper")?;
     drop(theirs);
-    // A line comes when its daemon has said hello; nothing, if it is no more.
+    // A line comes when its daemon is ready; nothing comes if it died.
     let mut said = Vec::new();
     ready.read_to_end(&mut said).context("cannot wait for the keeper")?;
     if said.is_empty() {
@@ -93,7 +93,7 @@ fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
             return Ok(pid);
         }
         bail!(
-            "the keeper ended at once ({status}); {} says why:\n{}",
+            "the keeper ended at once ({status}); the end of {}:\n{}",
             home.own_log().display(),
             last_lines(home)
         );
@@ -108,12 +108,12 @@ fn own_log(path: &Path) -> std::io::Result<File> {
     own_file::or_set_aside(path, own_file::append)
 }
 
-/// The end of the own log, for somebody whose start failed.
+/// Returns the end of the own log, for a failed start.
 fn last_lines(home: &Home) -> String {
     const LINES: usize = 5;
     let mut text = String::new();
     if let Ok(mut log) = own_file::read(&home.own_log()) {
-        // What is not text is not shown.
+        // Text that is not UTF-8 is not shown.
         let _ = log.read_to_string(&mut text);
     }
     let lines: Vec<&str> = text.lines().collect();

@@ -1,6 +1,6 @@
-//! The one binary. It picks its role: command line, keeper, daemon or guard; everything else is in the crates.
+//! The one binary. It picks its role: command line, keeper, daemon or guard. Everything else is in the crates.
 //!
-//! `__keeper`, `__daemon` and `__guard` are how Proctor starts itself; people never type them.
+//! Proctor starts itself with `__keeper`, `__daemon` and `__guard`; people never type them.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ use proctor_sys::failpoint;
 use std::ffi::OsStr;
 use std::io::Write;
 
-/// Tells the fault campaign which failpoints a build for it has; in any other build this word is nothing special.
+/// Lists the failpoints of a build for the fault campaign; in any other build this word has no meaning.
 const FAILPOINTS: &str = "__failpoints";
 
 proctor_sys::begin_with!(run);
@@ -33,7 +33,7 @@ fn run() -> u8 {
     match ended {
         Ok(()) => 0,
         Err(error) => {
-            // The own log; if it cannot be written there is nobody left to tell.
+            // The own log; if it cannot be written, there is no receiver left.
             let _ = writeln!(std::io::stderr(), "proctor[{}]: {error:#}", std::process::id());
             1
         }

@@ -1,6 +1,6 @@
-//! Waiting for an operation that Ctrl-C cancels: until all is as before where it is taken back, and else until it is known what stays.
+//! Waits for an operation that Ctrl-C cancels, until its changes are undone or its effects are known.
 //!
-//! It runs in the background, because who wants to cancel it needs its id; its answer is shown as if it did not.
+//! The operation runs in the background, because cancelling needs its id. Its response is shown as if it did not.
 
 use super::interrupt::{Came, Interrupts};
 use super::progress::Progress;
@@ -15,10 +15,10 @@ use proctor_ops::underway::{Begun, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// One question for its end; it is asked again then.
+/// Seconds of one long poll for the end; then it is repeated.
 const POLL_SECONDS: u64 = 60;
 
-/// Longer than a question may wait: an answer comes first.
+/// Read timeout, longer than a long poll.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 pub(crate) fn attend(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
@@ -36,7 +36,7 @@ pub(crate) fn attend(session: &mut Session<'_>, entry: &Entry, input: &Value) ->
     }
 }
 
-/// How it ended; `None`: an interrupt came first.
+/// Returns the result, or `None` if an interrupt came first.
 fn followed(
     session: &Session<'_>,
     entry: &Entry,
@@ -55,7 +55,7 @@ fn followed(
     }
 }
 
-/// The answer, unless an interrupt comes first.
+/// Returns the response, unless an interrupt comes first.
 fn ask(
     client: &mut Client,
     entry: &Entry,
@@ -83,19 +83,19 @@ fn shown(session: &Session<'_>, entry: &Entry, status: OperationStatus) -> Ended
         (None, Some(answer)) => session.terminal.answer(entry, &answer),
         (None, None) => {
             let code = status.verdict.map_or(0, |code| Code::from(code).exit());
-            session.terminal.note("it is over, with an answer that is too long to be kept");
+            session.terminal.note("the operation has ended; its response is too long to be kept");
             Ok(code)
         }
     }
 }
 
-/// Cancel it, and wait until what it did is taken back, or known.
+/// Cancels the operation and waits until its changes are undone or its effects are known.
 fn cancelled(session: &Session<'_>, entry: &Entry, interrupts: &Interrupts, id: &str) -> Ended {
     let terminal = session.terminal;
     let taken_back = entry.meta.taken_back;
     terminal.note_over(match taken_back {
-        true => "taking the change back; Ctrl-C again leaves that to Proctor",
-        false => "cancelling; Ctrl-C again leaves that to Proctor",
+        true => "restoring the change; press Ctrl-C again to let Proctor finish that",
+        false => "cancelling; press Ctrl-C again to let Proctor finish that",
     });
     let mut client = session.another()?;
     let input = json!({ "operation": id });
@@ -103,13 +103,13 @@ fn cancelled(session: &Session<'_>, entry: &Entry, interrupts: &Interrupts, id: 
         let answer = ask(&mut client, entry, interrupts, "operation.cancel", &input)?;
         let Some(answer) = answer else {
             terminal.note_over(match taken_back {
-                true => "left: Proctor goes on taking it back",
-                false => "left: Proctor goes on ending it",
+                true => "left: Proctor continues to restore the change",
+                false => "left: Proctor continues to end the operation",
             });
             return Ok(Code::Timeout.exit());
         };
         let ended: operation_cancel::Output = understood(answer)?;
-        // It was over before that.
+        // The operation had ended before.
         if matches!(ended.status.state, Outcome::Succeeded | Outcome::Failed)
             && let Some(status) = followed(session, entry, interrupts, id)?
         {
@@ -128,6 +128,6 @@ fn cancelled(session: &Session<'_>, entry: &Entry, interrupts: &Interrupts, id: 
 
 fn understood<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, OpError> {
     serde_json::from_value(answer).map_err(|error| {
-        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+        OpError::new(Code::Internal, format!("cannot decode the response: {error}"))
     })
 }

@@ -1,9 +1,9 @@
-//! What a request says about its caller: folder and environment.
+//! Adds the caller's folder and environment to a request.
 
 use proctor_ops::operation::Meta;
 use serde_json::{Map, Value, json};
 
-/// Add what an operation wants to know of the caller.
+/// Adds the caller fields that an operation wants.
 pub(crate) fn fill_for(meta: &Meta, input: &mut Value) {
     if meta.wants_caller {
         fill(input);
@@ -18,11 +18,11 @@ fn fill_folder(input: &mut Value) {
     }
 }
 
-/// Add the caller's environment and folder to an input that wants them.
+/// Adds the caller's environment and folder to an input that wants them.
 pub(crate) fn fill(input: &mut Value) {
     fill_folder(input);
     let Value::Object(fields) = input else { return };
-    // What is not text cannot be in a request; the service does without it.
+    // Variables that are not UTF-8 cannot be in a request and are left out.
     let variables: Map<String, Value> = std::env::vars_os()
         .filter_map(|(key, value)| {
             Some((key.into_string().ok()?, json!(value.into_string().ok()?)))

@@ -1,5 +1,5 @@
-//! Which configuration a command means. `up`, `daemon start` and a keeper in the foreground share this one rule, and say what
-//! it found.
+//! Finds the configuration of a command. `up`, `daemon start` and a keeper in the foreground share this rule and report its
+//! result.
 //!
 //! 1. `--config FILE`
 //! 2. `PROCTOR_CONFIG`, then `MAGICTUNNEL_CONFIG`
@@ -12,33 +12,33 @@ use proctor_ops::error::OpError;
 use serde_json::{Value, json};
 use std::path::{Component, Path, PathBuf};
 
-/// File names of a configuration, in the order in which they are looked for.
+/// File names of a configuration, in search order.
 const NAMES: [&str; 2] = ["proctor.yaml", "proctor.yml"];
 
-/// Variables that name a configuration, in the order in which they count.
+/// Variables that name a configuration, by precedence.
 const VARIABLES: [&str; 2] = ["PROCTOR_CONFIG", "MAGICTUNNEL_CONFIG"];
 
-/// The command of the only service, where no file is found.
+/// Command of the only service, if there is no file.
 const TARGET_COMMAND: &str = "SUPERVISOR_TARGET_CMD";
 
-/// The configuration a command means, by the part of the rule that found it.
+/// Configuration of a command, by the part of the rule that found it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
     Flag(PathBuf),
     Variable(&'static str, PathBuf),
     Nearest(PathBuf),
     Target,
-    /// Whatever this home ran last, or nothing.
+    /// The last configuration of this home, or none.
     Last,
 }
 
 impl Choice {
-    /// The choice of this process, with the value of `--config`.
+    /// Returns the choice of this process, with the value of `--config`.
     pub(crate) fn new(flag: Option<PathBuf>) -> Result<Choice, OpError> {
         Choice::from_folder(flag, std::env::current_dir().ok().as_deref())
     }
 
-    /// The choice for work in this folder.
+    /// Returns the choice for work in this folder.
     pub(crate) fn from_folder(
         flag: Option<PathBuf>,
         folder: Option<&Path>,
@@ -67,14 +67,14 @@ impl Choice {
         }
     }
 
-    /// Complete the input of `service.up`.
+    /// Completes the input of `service.up`.
     pub(crate) fn fill(&self, input: &mut Value) {
         if let Some(path) = self.path() {
             input["config"] = json!(path.to_string_lossy());
         }
     }
 
-    /// One line about the configuration `source`, which the rule has led to.
+    /// Returns one line about the configuration `source` and why it was chosen.
     pub(crate) fn describe(&self, source: &str) -> String {
         let why = match self {
             Choice::Flag(_) => "--config".to_owned(),
@@ -82,16 +82,16 @@ impl Choice {
             Choice::Nearest(path) if path.parent() == std::env::current_dir().ok().as_deref() => {
                 "in this folder".to_owned()
             }
-            Choice::Nearest(_) => "the nearest above this folder".to_owned(),
+            Choice::Nearest(_) => "the nearest in a parent folder".to_owned(),
             Choice::Target => "no file was found".to_owned(),
-            Choice::Last => "the last one of this home; none was found from here".to_owned(),
+            Choice::Last => "the last one of this home; no file was found".to_owned(),
         };
         format!("configuration: {source} ({why})")
     }
 }
 
-/// One spelling for one file: another path counts as another configuration. A folder is resolved only where `..` is in its
-/// name, so that a link to a folder stays what the user calls it.
+/// Returns one spelling for one file, because another path counts as another configuration. A folder is resolved only if its
+/// name has `..`, so a link to a folder keeps the name that the user gave.
 fn absolute(path: PathBuf) -> Result<PathBuf, OpError> {
     let absolute = std::path::absolute(&path).map_err(|error| {
         OpError::bad_input(format!("cannot resolve {}: {error}", path.display()))
@@ -104,7 +104,7 @@ fn absolute(path: PathBuf) -> Result<PathBuf, OpError> {
     })
 }
 
-/// Upwards from `folder` to the root, or to `home` if that comes first.
+/// Searches upwards from `folder` to the root, or to `home` if that comes first.
 fn nearest(folder: &Path, home: Option<&Path>) -> Option<PathBuf> {
     for folder in folder.ancestors() {
         if let Some(path) = NAMES.iter().map(|name| folder.join(name)).find(|path| path.is_file()) {

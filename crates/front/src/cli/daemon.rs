@@ -1,4 +1,4 @@
-//! Proctor's own beginning, end and replacement, as commands that wait until it is really so.
+//! Commands that start, stop and replace Proctor itself, and wait for the result.
 
 use super::configuration::Choice;
 use super::session::Session;
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longer than services usually take to stop; a longer grace is seen in `proctor list`.
+/// Maximum wait for the end; longer than services usually need to stop.
 const END_LIMIT: Duration = Duration::from_secs(120);
 
-/// The end of Proctor is worth a word once it takes longer than this.
+/// Delay before a message about the end of Proctor.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// A new daemon answers within a moment; one that does not has a problem worth reading about.
+/// Maximum wait for a new daemon, which normally responds within a moment.
 const REPLACE_LIMIT: Duration = Duration::from_secs(20);
 
 pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
@@ -35,7 +35,7 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         Choice::Flag(path) => Some(path.clone()),
         Choice::Variable(..) | Choice::Nearest(_) | Choice::Target | Choice::Last => None,
     };
-    // A home that ran before listens where it did; only a new one has to wait for its configuration.
+    // A home that ran before listens where it did. Only a new one waits for its configuration.
     let holds_listeners = choice != Choice::Last && !session.home.services_json().exists();
     session.launching = Launching { foreground, log_level, port, config, holds_listeners };
     if foreground {
@@ -65,14 +65,16 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
 
 fn tell_running(session: &Session<'_>) {
     session.terminal.note(match (&session.launching.log_level, session.launching.port) {
-        (None, None) => "Proctor already runs",
-        (Some(_), None) => "Proctor already runs; --log-level is for its next start",
-        (None, Some(_)) => "Proctor already runs; --port is for its next start",
-        (Some(_), Some(_)) => "Proctor already runs; --log-level and --port are for its next start",
+        (None, None) => "Proctor is already running",
+        (Some(_), None) => "Proctor is already running; --log-level applies at its next start",
+        (None, Some(_)) => "Proctor is already running; --port applies at its next start",
+        (Some(_), Some(_)) => {
+            "Proctor is already running; --log-level and --port apply at its next start"
+        }
     });
 }
 
-/// Is the chosen configuration another than the one that the started Proctor has brought back?
+/// Returns true if the chosen configuration differs from the one that the started Proctor restored.
 fn is_another(choice: &Choice, status: &Value) -> bool {
     match choice {
         Choice::Flag(path) | Choice::Variable(_, path) | Choice::Nearest(path) => {
@@ -83,7 +85,7 @@ fn is_another(choice: &Choice, status: &Value) -> bool {
     }
 }
 
-/// Apply a configuration to a Proctor that runs, as `up -d` does.
+/// Applies a configuration to a running Proctor, as `up -d` does.
 fn bring_up(session: &mut Session<'_>, choice: &Choice) -> Ended {
     let mut input = json!({});
     choice.fill(&mut input);
@@ -91,7 +93,7 @@ fn bring_up(session: &mut Session<'_>, choice: &Choice) -> Ended {
     let entry = operate::entry("service.up")?;
     let answer = match operate::ask(session, entry, &input) {
         Ok(answer) => answer,
-        // Services of another configuration run: nobody has asked to replace that one.
+        // Services of another configuration run, and the command did not ask to replace it.
         Err(Failure::Op(error))
             if error.code == Code::HomeInUse && !matches!(choice, Choice::Flag(_)) =>
         {
@@ -104,22 +106,22 @@ fn bring_up(session: &mut Session<'_>, choice: &Choice) -> Ended {
     session.terminal.answer(entry, &answer)
 }
 
-/// End a Proctor that this command has started, after the command failed and where nothing runs.
+/// Stops a Proctor that this command started, if the command failed and nothing runs.
 pub(crate) fn end_idle(session: &mut Session<'_>) {
     if session.launched && matches!(nothing_runs(session), Ok(true)) {
-        // The error of the command counts, not this one.
+        // The error of the command matters, not this one.
         if end(session, "daemon.stop", &json!({})).is_ok() {
-            session.terminal.note("stopped Proctor again: nothing runs");
+            session.terminal.note("stopped Proctor again: no service runs");
         }
     }
 }
 
-/// Whether Proctor, which this command started, has nothing left to do.
+/// Returns true if Proctor, started by this command, has nothing left to do.
 pub(crate) fn nothing_runs(session: &mut Session<'_>) -> Result<bool, Failure> {
     Ok(still_running(session)?.is_empty())
 }
 
-/// The services that keep Proctor busy.
+/// Returns the services that keep Proctor busy.
 pub(crate) fn still_running(session: &mut Session<'_>) -> Result<Vec<String>, Failure> {
     let services = statuses(session.call("service.status", &json!({ "no_usage": true }))?)?;
     let is_over = |s: &ServiceStatus| matches!(s.state, State::Stopped | State::Failed);
@@ -128,7 +130,7 @@ pub(crate) fn still_running(session: &mut Session<'_>) -> Result<Vec<String>, Fa
 
 pub(crate) fn statuses(answer: Value) -> Result<Vec<ServiceStatus>, OpError> {
     let status: status::Output = serde_json::from_value(answer).map_err(|error| {
-        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+        OpError::new(Code::Internal, format!("cannot decode the response: {error}"))
     })?;
     Ok(status.services)
 }
@@ -153,7 +155,7 @@ pub(crate) fn down(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     ended(session, entry, &answer)
 }
 
-/// No Proctor runs, and none has left anything behind: then ending it is done already.
+/// Returns true if no Proctor runs and none has left services behind, so there is nothing to stop.
 fn nothing_there(session: &Session<'_>) -> Result<bool, Failure> {
     if session.find()?.is_some() || session.left_behind() {
         return Ok(false);
@@ -169,8 +171,8 @@ fn ended(session: &Session<'_>, entry: &Entry, answer: &Value) -> Ended {
     session.terminal.answer(entry, answer)
 }
 
-/// Ask for the end, and wait until the keeper is gone. The answer may be lost with the daemon; the keeper's
-/// end is what counts then.
+/// Requests the end, and waits until the keeper is gone. The response may be lost with the daemon; then only the keeper's end
+/// counts.
 pub(crate) fn end(session: &mut Session<'_>, op: &str, input: &Value) -> Result<Value, Failure> {
     session.connect(true)?;
     let keeper = Lock::holder(&session.home.lock());
@@ -193,15 +195,15 @@ pub(crate) fn end(session: &mut Session<'_>, op: &str, input: &Value) -> Result<
     if ending && let Some(pid) = keeper {
         wait_for_end(session, pid)?;
     }
-    // An answer made here has fields of both operations; each reads its own.
+    // A response made here has the fields of both operations; each reads its own.
     Ok(answer)
 }
 
-/// Wait until a process has ended.
+/// Waits until a process has ended.
 fn wait_for_end(session: &Session<'_>, pid: u32) -> Result<(), Failure> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let Some(Ok(process)) = number.map(|number| pidfd_open(number, PidfdFlags::empty())) else {
-        // No such process any more.
+        // The process does not exist any more.
         return Ok(());
     };
     let begun = Instant::now();
@@ -220,7 +222,7 @@ fn wait_for_end(session: &Session<'_>, pid: u32) -> Result<(), Failure> {
     }
     let error =
         OpError::new(Code::Timeout, format!("Proctor (keeper pid {pid}) has not ended yet"));
-    Err(error.help(format!("{} says more", session.home.own_log().display())).into())
+    Err(error.help(format!("see {}", session.home.own_log().display())).into())
 }
 
 pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
@@ -234,18 +236,18 @@ pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> Ende
     let mut old = session.take(true)?;
     let answer = old.call(entry.meta.name, &input, REPLACE_LIMIT);
     match answer {
-        // The answer may go down with the daemon that gave it; what runs afterwards is what counts.
+        // The response may be lost with the old daemon; the status afterwards decides.
         Ok(_) | Err(CallError::Lost) => {}
         Err(CallError::Refused(error)) => return Err(error.into()),
     }
     old.wait_for_end(REPLACE_LIMIT);
     let after = daemon(session)?;
     let keeper = |status: &daemon_status::Output| status.keeper.as_ref().map(|it| it.pid);
-    // A binary that fails as the keeper is followed by a keeper of the old one, which the guard starts: another process.
+    // If the new binary fails as the keeper, the guard starts a keeper of the old binary, with another pid.
     if after.daemon.pid == before.daemon.pid || keeper(&after) != keeper(&before) {
         let message = format!("Proctor was not replaced; version {} runs", after.version);
         return Err(OpError::new(Code::Failed, message)
-            .help(format!("{} says why", session.home.own_log().display()))
+            .help(format!("see {}", session.home.own_log().display()))
             .into());
     }
     if session.terminal.json {
@@ -263,6 +265,6 @@ pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> Ende
 fn daemon(session: &mut Session<'_>) -> Result<daemon_status::Output, Failure> {
     let answer = session.call("daemon.status", &json!({}))?;
     serde_json::from_value(answer).map_err(|error| {
-        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}")).into()
+        OpError::new(Code::Internal, format!("cannot decode the response: {error}")).into()
     })
 }

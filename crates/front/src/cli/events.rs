@@ -1,4 +1,4 @@
-//! `events`: pages of `event.read` one after the other, and with `--follow` for ever.
+//! `events`: pages of `event.read` in a row, endless with `--follow`.
 
 use super::logs::{POLL_SECONDS, go_on};
 use super::session::Session;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
-    /// Go on showing what happens
+    /// Keep showing new events
     #[arg(long, short)]
     follow: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) fn events(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended
     }
 }
 
-/// All pages that are there, as one.
+/// Returns all available pages as one.
 fn to_the_end(session: &mut Session<'_>, input: &mut Value) -> Result<Value, Failure> {
     let mut answer = session.call("event.read", input)?;
     let mut all = page(&answer)?;
@@ -66,11 +66,11 @@ fn to_the_end(session: &mut Session<'_>, input: &mut Value) -> Result<Value, Fai
 fn page(answer: &Value) -> Result<Output, Failure> {
     let page = serde_json::from_value(answer.clone());
     page.map_err(|error| {
-        OpError::new(Code::Internal, format!("a page that cannot be read: {error}")).into()
+        OpError::new(Code::Internal, format!("cannot decode a page: {error}")).into()
     })
 }
 
-/// One event a line; that some are missing is a line, too.
+/// Prints one event per line, and a line about missed events.
 fn lines(session: &Session<'_>, page: &Output) -> Result<(), Failure> {
     let mut text = String::new();
     if page.missed {

@@ -1,4 +1,4 @@
-//! Which Proctor a command means: the one that was named, or the user's own, wherever that runs.
+//! Finds the home of a command: the given one, or the one of the user's running Proctor.
 
 use super::session::has_runs;
 use proctor_core::home::Home;
@@ -6,46 +6,48 @@ use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::{Lock, read_small};
 use std::path::{Path, PathBuf};
 
-/// As long as a path can be.
+/// Maximum length of a path.
 const LONGEST: u64 = 4096;
 
-/// `--home`, `PROCTOR_HOME`, or where this user's Proctor lives.
+/// Returns `--home`, `PROCTOR_HOME`, or the home of this user's Proctor.
 pub(crate) fn home(given: Option<&PathBuf>) -> Result<Home, OpError> {
     let home = usual(given)?;
     Ok(if explicit(given)?.is_some() { home } else { where_it_runs(home) })
 }
 
-/// The same without a look at what runs where.
+/// Returns the home without checking where Proctor runs.
 pub(crate) fn usual(given: Option<&PathBuf>) -> Result<Home, OpError> {
     let explicit = explicit(given)?;
     let uid = rustix::process::geteuid().as_raw();
     let home =
         Home::locate(explicit.as_deref(), uid, &|name| std::env::var_os(name).map(PathBuf::from))
             .ok_or_else(|| {
-            OpError::bad_input("no home for Proctor").help("set HOME, or give --home DIR")
+            OpError::bad_input("the home folder of Proctor is not known")
+                .help("set HOME, or give --home DIR")
         })?;
-    // The path is handed on as text. A near miss would be another folder.
+    // The path is passed on as text. A lossy conversion would name another folder.
     for path in [&home.state, &home.runtime] {
         if path.to_str().is_none() {
             let message = format!("{} is not UTF-8 text", path.display());
-            return Err(OpError::bad_input(message).help("give --home DIR with a name that is"));
+            return Err(OpError::bad_input(message).help("give --home DIR with a UTF-8 name"));
         }
     }
     Ok(home)
 }
 
-/// The folder that `--home` or `PROCTOR_HOME` names.
+/// Returns the folder of `--home` or `PROCTOR_HOME`.
 pub(crate) fn explicit(given: Option<&PathBuf>) -> Result<Option<PathBuf>, OpError> {
     let explicit = given
         .cloned()
         .or_else(|| std::env::var_os("PROCTOR_HOME").filter(|v| !v.is_empty()).map(PathBuf::from));
-    explicit.map(|path| std::path::absolute(&path)).transpose().map_err(|error| {
-        OpError::new(Code::Failed, format!("cannot tell where --home is: {error}"))
-    })
+    explicit
+        .map(|path| std::path::absolute(&path))
+        .transpose()
+        .map_err(|error| OpError::new(Code::Failed, format!("cannot resolve --home: {error}")))
 }
 
-/// A user has one Proctor. Who is started without `XDG_RUNTIME_DIR` (by cron, or by a client of assistants that passes on little of
-/// its environment) finds it where it was started with, and the other way round.
+/// A user has one Proctor. A process without `XDG_RUNTIME_DIR` (from cron, or from an MCP client that passes on little of its
+/// environment) finds the one started with it, and vice versa.
 fn where_it_runs(home: Home) -> Home {
     if Lock::holder(&home.lock()).is_some() {
         return home;
@@ -57,6 +59,6 @@ fn where_it_runs(home: Home) -> Home {
         return home;
     };
     let there = Home { runtime: runtime.to_path_buf(), ..home.clone() };
-    // Also one that died and left services behind: whoever takes them over has to find them.
+    // This includes a Proctor that died and left services behind, which the next one must take over.
     if Lock::holder(&home.state_lock()).is_some() || has_runs(&there) { there } else { home }
 }

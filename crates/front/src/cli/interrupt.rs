@@ -1,16 +1,16 @@
-//! Ctrl-C for commands that stay: a signal is something to wait for beside the connection, not an end.
+//! Ctrl-C for commands that stay: a signal to wait for next to the connection, instead of an end.
 
 use super::Failure;
 use proctor_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals, Wake};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// From here on, Ctrl-C, TERM and a closed terminal are told instead of ending this process.
+/// While this exists, Ctrl-C, TERM and a closed terminal are reported instead of ending this process.
 ///
-/// To be made after Proctor was started, if it has to be: a process inherits what is blocked.
+/// Create it after a possible start of Proctor, because a process inherits blocked signals.
 pub(crate) struct Interrupts(Signals);
 
-/// What came first.
+/// The event that came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Came {
     Answer,
@@ -23,7 +23,7 @@ impl Interrupts {
         Ok(Interrupts(Signals::new(&[SIGINT, SIGTERM, SIGHUP])?))
     }
 
-    /// Wait for an answer on a connection, or for an interrupt.
+    /// Waits for a response on a connection, or for an interrupt.
     pub(crate) fn wait(&self, connection: impl AsFd, limit: Duration) -> Result<Came, Failure> {
         Ok(match self.0.wait(connection.as_fd(), limit)? {
             Wake::Signal(_) => Came::Interrupt,

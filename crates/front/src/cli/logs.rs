@@ -1,4 +1,4 @@
-//! `logs`: pages of `log.read` one after the other, and with `-f` for ever; how a line of a log looks.
+//! `logs`: pages of `log.read` in a row, endless with `-f`; and the look of a log line.
 
 use super::session::Session;
 use super::terminal::Terminal;
@@ -19,18 +19,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// One long poll of a follower. It costs one message when it ends without news.
+/// Seconds of one long poll of a follower. Without news it costs one message.
 pub(crate) const POLL_SECONDS: f64 = 60.0;
 
-/// A longer name stands out instead of moving all others to the right.
+/// Maximum aligned name; a longer one sticks out instead of moving all others to the right.
 const WIDEST: usize = 24;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
-    /// Go on showing what comes
+    /// Keep showing new lines
     #[arg(long, short)]
     follow: bool,
-    /// Begin each line with its time
+    /// Start each line with its time
     #[arg(long, short)]
     timestamps: bool,
 }
@@ -38,8 +38,8 @@ pub(crate) struct Options {
 pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
-    let entry =
-        find("log.read").ok_or_else(|| OpError::new(Code::Internal, "no operation log.read"))?;
+    let entry = find("log.read")
+        .ok_or_else(|| OpError::new(Code::Internal, "the operation log.read is missing"))?;
     let mut input = operate::input(entry, arguments)?;
     if input.get("tail").is_some() {
         input["tail_each"] = json!(true);
@@ -86,25 +86,25 @@ pub(crate) fn read(session: &mut Session<'_>, input: &Value) -> Result<Output, F
 pub(crate) fn page(answer: Value) -> Result<Output, Failure> {
     let page = serde_json::from_value(answer);
     page.map_err(|error| {
-        OpError::new(Code::Internal, format!("a page that cannot be read: {error}")).into()
+        OpError::new(Code::Internal, format!("cannot decode a page: {error}")).into()
     })
 }
 
-/// Of one page that may be all that is wanted.
+/// Notes what a single page leaves out.
 fn say_what_is_missing(terminal: &Terminal, page: &Output) {
     if page.truncated {
-        terminal.note("older lines were left out: a larger --max-bytes shows more");
+        terminal.note("older lines were omitted; raise --max-bytes to see them");
     }
     if page.more {
-        terminal.note(&format!("more is there: go on with --cursor {}", page.cursor));
+        terminal.note(&format!("more lines follow: continue with --cursor {}", page.cursor));
     }
 }
 
-/// The services that will be shown, as far as they are known: their names decide how wide a prefix is.
+/// Returns the known services that will be shown; their names decide the width of the prefix.
 fn meant(session: &mut Session<'_>, input: &Value) -> Vec<String> {
     let words: Vec<&str> = words(input).iter().filter_map(Value::as_str).collect();
     let answer = session.call("service.list", &json!({ "no_usage": true }));
-    // Without it only the alignment suffers.
+    // Without the list, only the alignment suffers.
     let Ok(Ok(list)) = answer.map(serde_json::from_value::<list::Output>) else {
         return words.into_iter().map(ToOwned::to_owned).collect();
     };
@@ -116,7 +116,7 @@ fn meant(session: &mut Session<'_>, input: &Value) -> Vec<String> {
     };
     let names: Vec<String> =
         list.services.into_iter().filter(is_meant).map(|service| service.name).collect();
-    // Services that were removed are not in the list, but their logs may be there.
+    // Removed services are not in the list, but their logs may exist.
     if names.is_empty() { words.into_iter().map(ToOwned::to_owned).collect() } else { names }
 }
 
@@ -124,7 +124,7 @@ fn words(input: &Value) -> &[Value] {
     input.get("services").and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
 }
 
-/// The next page begins where this one ended.
+/// Sets the cursor for the next page.
 pub(crate) fn go_on(input: &mut Value, cursor: &str) {
     input["cursor"] = json!(cursor);
     if let Value::Object(fields) = input {
@@ -132,7 +132,7 @@ pub(crate) fn go_on(input: &mut Value, cursor: &str) {
     }
 }
 
-/// All pages as one document, written as they come.
+/// Writes all pages as one JSON document, as they come.
 fn as_document(session: &mut Session<'_>, mut input: Value) -> Ended {
     let mut out = io::stdout().lock();
     let mut comma = "";
@@ -140,7 +140,7 @@ fn as_document(session: &mut Session<'_>, mut input: Value) -> Ended {
     loop {
         let page = read(session, &input)?;
         if !begun {
-            // Only now: a request that is refused prints no document.
+            // Written only now: a rejected request prints no document.
             write!(out, "{{\"items\":[")?;
             begun = true;
         }
@@ -157,19 +157,19 @@ fn as_document(session: &mut Session<'_>, mut input: Value) -> Ended {
     }
 }
 
-/// How lines are shown.
+/// Format of lines.
 pub(crate) struct View {
     format: Format,
-    /// The one service that was asked for by its own name: its lines need no prefix.
+    /// The only requested service; its lines need no prefix.
     only: Option<String>,
     timestamps: bool,
     colour: bool,
-    /// Of the longest name that is aligned with the others.
+    /// Width of the longest aligned name.
     width: usize,
-    /// Colours of the names that are known from the start.
+    /// Colours of the names known from the start.
     colours: BTreeMap<String, &'static str>,
     zone: Option<TimeZone>,
-    /// The last piece of a line that is longer than a page has no line end yet.
+    /// True if the last written part of a long line has no line end yet.
     open: bool,
 }
 
@@ -180,7 +180,7 @@ enum Format {
 }
 
 impl View {
-    /// Every line says whose it is.
+    /// Creates a view whose lines all have the name of their service.
     pub(crate) fn new(terminal: &Terminal) -> View {
         View {
             format: if terminal.json { Format::Json } else { Format::Text },
@@ -194,7 +194,7 @@ impl View {
         }
     }
 
-    /// As a person asked for it.
+    /// Creates a view for the options of a person.
     fn asked(terminal: &Terminal, input: &Value, timestamps: bool) -> View {
         let mut view = View { timestamps, ..View::new(terminal) };
         if !terminal.json && input.get("raw") == Some(&Value::Bool(true)) {
@@ -206,7 +206,7 @@ impl View {
         view
     }
 
-    /// Make room for these names from the first line on.
+    /// Makes room for these names from the first line on.
     pub(crate) fn align<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
         let names: Vec<&str> = names.collect();
         let lengths = names.iter().map(|name| name.len());
@@ -299,13 +299,13 @@ impl View {
         moment::local(&item.at, self.zone()).unwrap_or_else(|| item.at.clone())
     }
 
-    /// Found out once, and only if a time is shown: it reads files.
+    /// Returns the zone, read once and only if a time is shown, because it reads files.
     fn zone(&mut self) -> &TimeZone {
         self.zone.get_or_insert_with(moment::zone)
     }
 }
 
-/// The bytes that were written, and nothing else.
+/// Writes the exact bytes of a line.
 fn raw(item: &Item, out: &mut Vec<u8>) {
     if item.kind == Kind::Line {
         out.extend_from_slice(&item.line());
@@ -315,16 +315,16 @@ fn raw(item: &Item, out: &mut Vec<u8>) {
     }
 }
 
-/// Colours for names. Red is for errors.
+/// Colours of names. Red is for errors.
 const COLOURS: [&str; 10] = ["36", "33", "32", "35", "34", "96", "93", "92", "95", "94"];
 
-/// The colour that a service has wherever no other service on the screen has it.
+/// Returns the colour that a service has unless another service on the screen has it.
 fn preferred(name: &str) -> usize {
     let sum = name.bytes().fold(7usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     sum % COLOURS.len()
 }
 
-/// A colour for each name; no two are alike while there are colours left.
+/// Returns a colour for each name, without duplicates while there are colours left.
 fn colours_of(names: &[&str]) -> BTreeMap<String, &'static str> {
     let mut taken = [0; COLOURS.len()];
     let mut colours = BTreeMap::new();

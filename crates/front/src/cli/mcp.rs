@@ -1,4 +1,4 @@
-//! `proctor mcp`: the server for one conversation with an assistant.
+//! `proctor mcp`: the MCP server for one conversation with an assistant.
 
 use super::{Ended, Launch, install};
 use crate::mcp::stdio;
@@ -8,7 +8,7 @@ use proctor_ops::error::OpError;
 use proctor_ops::tools::Toolset;
 use std::time::Duration;
 
-/// Several in one argument.
+/// Several toolsets in one argument.
 #[derive(Debug, Clone)]
 pub(crate) struct Sets(pub(crate) Vec<Toolset>);
 
@@ -20,10 +20,10 @@ impl Sets {
 
 #[derive(Args)]
 struct Options {
-    /// Which tools to offer: processes, logs, files, git, system, or all; as the configuration says if not given
+    /// Toolsets to offer: processes, logs, files, git, system, or all; those of the configuration if omitted
     #[arg(long, value_name = "SETS", value_parser = Sets::parse)]
     toolsets: Option<Sets>,
-    /// Seconds that a call takes at most (50), for clients that give up earlier or wait longer
+    /// Maximum seconds of a call (default 50), for clients with another timeout
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86400))]
     patience: Option<u64>,
 }
@@ -32,17 +32,19 @@ pub(crate) fn command() -> Command {
     Command::new("mcp")
         .about("Serve the Model Context Protocol on stdin and stdout, for one conversation with an assistant")
         .after_help(
-            "Clients start this by themselves; it starts Proctor when it is needed, and ends with its input.\n\n\
+            "Clients start this command themselves. It starts Proctor when needed, and ends with its input.\n\n\
              Examples:\n  proctor mcp\n  proctor mcp --toolsets processes,logs\n  proctor mcp install claude-code",
         )
         .defer(|command| Options::augment_args(command).subcommand(install::command()))
 }
 
-/// An option of the server before the name of another command would be lost. (clap's own check for that refuses the options of
-/// every command as well.)
+/// Rejects an option of the server before the name of a subcommand, where it would be lost. (clap's own check also rejects the
+/// options of every command.)
 pub(crate) fn alone(arguments: &ArgMatches) -> Result<(), OpError> {
     match ["toolsets", "patience"].into_iter().find(|name| arguments.contains_id(name)) {
-        Some(name) => Err(OpError::bad_input(format!("--{name} does not belong before 'install'"))),
+        Some(name) => {
+            Err(OpError::bad_input(format!("--{name} must not be given before 'install'")))
+        }
         None => Ok(()),
     }
 }

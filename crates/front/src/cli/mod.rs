@@ -1,8 +1,8 @@
-//! The command line: the first front. One command for each operation of the table, and a few that are
-//! made of several (`up` in the foreground, `logs -f`, `run`).
+//! The command line: the first front. It has one command for each operation of the table, and a few that combine several
+//! (`up` in the foreground, `logs -f`, `run`).
 //!
-//! It starts in less than a millisecond: no runtime, no patterns compiled, the arguments of a command are built only when that
-//! command is called, and not even then if it is as plain as most are (`plain`).
+//! It starts in less than a millisecond: no runtime, no compiled patterns. The arguments of a command are built only when that
+//! command is called, and simple commands skip even that (`plain`).
 
 mod attend;
 mod caller;
@@ -46,30 +46,31 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use terminal::Terminal;
 
-/// How Proctor itself is started; `main` knows.
+/// Starts Proctor itself; implemented in `main`.
 pub trait Launch: Sync {
-    /// Start it, and return the keeper's pid when it answers. In the foreground: become it, and return when it ended.
+    /// Starts Proctor and returns the keeper's pid when it responds. In the foreground, becomes Proctor and returns
+    /// when it has ended.
     fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String>;
 }
 
-/// How Proctor is to be started.
+/// Options for starting Proctor.
 #[derive(Debug, Clone, Default)]
 pub struct Launching {
     pub foreground: bool,
-    /// How much the daemon says of itself; `None`: as the environment says.
+    /// Log level of the daemon; `None` takes it from the environment.
     pub log_level: Option<String>,
-    /// Where TCP control listens; `None`: as the configuration says.
+    /// Port of TCP control; `None` takes it from the configuration.
     pub port: Option<Port>,
-    /// In the foreground: the configuration of `--config`, to bring up as soon as it runs.
+    /// In the foreground: the configuration of `--config`, applied as soon as Proctor runs.
     pub config: Option<PathBuf>,
-    /// Listen on the network when a configuration has been applied: the command is about to apply one.
+    /// Listen on the network only after a configuration has been applied, because the command is about to apply one.
     pub holds_listeners: bool,
 }
 
-/// Why a command ended early.
+/// Reason why a command ended early.
 pub(crate) enum Failure {
     Op(OpError),
-    /// Nobody reads what we write; not worth a word.
+    /// The reader of our output is gone; no message is needed.
     Pipe,
 }
 
@@ -88,10 +89,10 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The exit code of a command that came to its end.
+/// Exit code of a finished command.
 pub(crate) type Ended = Result<u8, Failure>;
 
-/// Run the command that this process was called with; its exit code.
+/// Runs the command of this process and returns its exit code.
 pub fn main(launch: &'static dyn Launch) -> u8 {
     let words: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = plain::answered(&words) {
@@ -117,7 +118,7 @@ pub fn main(launch: &'static dyn Launch) -> u8 {
 
 fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -> Ended {
     let Some((word, arguments)) = matches.subcommand() else {
-        return Err(OpError::bad_input("which command?").into());
+        return Err(OpError::bad_input("the command is missing").into());
     };
     match (word, arguments.subcommand()) {
         ("completions", _) => return tree::completions(arguments, terminal),
@@ -155,7 +156,8 @@ fn command(session: &mut Session<'_>, word: &str, arguments: &ArgMatches) -> End
     }
 }
 
-/// A connection to the daemon of a home, which is started if none runs and `launches`. Says nothing: nobody reads it.
+/// Connects to the daemon of a home, and starts it if none runs and `launches` is set. Prints nothing, because nobody
+/// would read it.
 pub(crate) fn reach(
     home: Home,
     launch: &dyn Launch,
@@ -172,18 +174,18 @@ pub(crate) fn reach(
 fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) -> Ended {
     let entry = table::TABLE.iter().find(|entry| entry.meta.cli == words);
     let entry =
-        entry.ok_or_else(|| OpError::new(Code::Internal, "a command without an operation"))?;
+        entry.ok_or_else(|| OpError::new(Code::Internal, "the command has no operation"))?;
     operate::operate(session, entry, arguments)
 }
 
-/// A command line without a command.
+/// Handles a command line without a command.
 fn bare() -> u8 {
-    // A closed stderr: nobody wants to know.
+    // With a closed stderr there is no reader.
     let _ = io::stderr().lock().write_all(overview::OVERVIEW.as_bytes());
     Code::BadInput.exit()
 }
 
-/// Help is an answer, everything else that clap has to say is a mistake in the command line.
+/// Prints help as output; every other message of clap is an error in the command line.
 fn misused(error: &clap::Error, json: bool) -> u8 {
     if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) =
         (error.kind(), error.get(ContextKind::InvalidSubcommand))
@@ -201,7 +203,7 @@ fn misused(error: &clap::Error, json: bool) -> u8 {
         let text = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
         terminal::json_error(&OpError::bad_input(text));
     } else {
-        // A closed pipe: nobody wants to know.
+        // With a closed pipe there is no reader.
         let _ = error.print();
     }
     if asked { 0 } else { Code::BadInput.exit() }

@@ -1,4 +1,4 @@
-//! A command that is one operation: its arguments become an input, its answer is shown.
+//! Commands that are one operation: arguments become an input, and the response is shown.
 
 use super::progress::Progress;
 use super::session::Session;
@@ -13,7 +13,7 @@ use proctor_ops::table::{Entry, find};
 use serde_json::{Value, json};
 use std::io::Read as _;
 
-/// Who gives one of these wants a part of the whole.
+/// Arguments that ask for a part of the whole.
 const PARTS: [&str; 4] = ["cursor", "most", "limit", "max_bytes"];
 
 pub(crate) fn operate(session: &mut Session<'_>, entry: &Entry, arguments: &ArgMatches) -> Ended {
@@ -33,11 +33,11 @@ fn answer(session: &mut Session<'_>, entry: &Entry, input: &Value) -> Ended {
     }
 }
 
-/// One page after the other, where the whole is wanted; otherwise one, and where it goes on.
+/// Shows all pages if the whole is wanted; otherwise one page and its cursor.
 fn pages(session: &mut Session<'_>, entry: &Entry, input: &Value, look: Option<Look>) -> Ended {
     let mut input = input.clone();
     let goes_on = entry.meta.whole && !PARTS.iter().any(|part| input.get(part).is_some());
-    // Said once, at the end.
+    // Printed once, at the end.
     let (mut remarks, mut is_first) = (Vec::new(), true);
     loop {
         let mut told = match look {
@@ -67,7 +67,7 @@ fn pages(session: &mut Session<'_>, entry: &Entry, input: &Value, look: Option<L
     }
 }
 
-/// `config` without a Proctor that could be asked is about the file that `up` would run.
+/// Without a running Proctor, `config` shows the file that `up` would run.
 pub(crate) fn config(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let entry = entry("config.show")?;
     let mut input = input(entry, arguments)?;
@@ -82,12 +82,13 @@ pub(crate) fn config(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended
     answer(session, entry, &input)
 }
 
-/// The line of the table for an operation by its name.
+/// Returns the table entry of an operation by its name.
 pub(crate) fn entry(name: &str) -> Result<&'static Entry, OpError> {
-    find(name).ok_or_else(|| OpError::new(Code::Internal, format!("no operation {name}")))
+    find(name)
+        .ok_or_else(|| OpError::new(Code::Internal, format!("the operation {name} is missing")))
 }
 
-/// The input that a command line means, with what the operation wants to know of the caller.
+/// Returns the input of a command line, with the caller fields that the operation wants.
 pub(crate) fn input(entry: &Entry, arguments: &ArgMatches) -> Result<Value, Failure> {
     let mut input = entry.input(arguments)?;
     caller::fill_for(&entry.meta, &mut input);
@@ -108,20 +109,21 @@ pub(crate) fn input(entry: &Entry, arguments: &ArgMatches) -> Result<Value, Fail
     Ok(input)
 }
 
-/// All of it, as far as an input may be long: more is refused by whoever gets it.
+/// Reads standard input up to the maximum size of an input.
 fn standard_input(most: usize) -> Result<Vec<u8>, OpError> {
     let mut text = Vec::new();
     let read = std::io::stdin().lock().take(most as u64 + 1).read_to_end(&mut text);
     match read {
-        Ok(_) if text.len() > most => {
-            Err(OpError::new(Code::TooLarge, format!("standard input: {most} bytes at most")))
-        }
+        Ok(_) if text.len() > most => Err(OpError::new(
+            Code::TooLarge,
+            format!("standard input is too large: the maximum is {most} bytes"),
+        )),
         Ok(_) => Ok(text),
-        Err(error) => Err(OpError::bad_input(format!("standard input: {error}"))),
+        Err(error) => Err(OpError::bad_input(format!("cannot read standard input: {error}"))),
     }
 }
 
-/// Ask, and show what is waited for if it takes a while.
+/// Sends the request, and shows progress if it takes a while.
 pub(crate) fn ask(
     session: &mut Session<'_>,
     entry: &Entry,

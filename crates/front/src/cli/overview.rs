@@ -1,5 +1,4 @@
-//! The answer to a bare `proctor`: the commands, grouped, on one small screen. And the commands for words that people know
-//! from other tools.
+//! Output of a bare `proctor`: the commands, grouped, on one small screen. Also maps commands of other tools.
 
 use proctor_ops::error::OpError;
 
@@ -7,28 +6,28 @@ use proctor_ops::error::OpError;
 pub(crate) const OVERVIEW: &str = "\
 Usage: proctor COMMAND
 
-  up [-d], down          run what proctor.yaml says; stop everything
-  list, status NAME      what runs; all about one service
-  logs [-f] [NAME]       what services wrote
+  up [-d], down          start the services of proctor.yaml; stop all
+  list, status NAME      all services; details of one
+  logs [-f] [NAME]       output of services
   start, stop, restart   one service, a group, or all
   start --name N --command C
                          a service without a file (also: add, remove, lease)
   run -- PROGRAM         a program in the foreground, supervised
   wait, signal           wait for a service; send it a signal
   events, health, metrics
-                         what happens, whether all is well, numbers
+                         events, health and metrics of services
   config, reload         check and show the configuration; read it again
   execute, custom-restart, operation
                          run a command; restart with commands around it
   file, git, change      the code behind the services
   mcp install CLIENT     set up an assistant (Claude Code, Cursor, VS Code, …)
   daemon, mode, token, audit, trust, completions
-                         Proctor itself, and who may do what
+                         Proctor itself, and access to it
 
-`proctor COMMAND --help` explains one of them, `proctor --help` all.
+`proctor COMMAND --help` explains a command, `proctor --help` lists all.
 ";
 
-/// Words of other tools, and the command that does the same here.
+/// Commands of other tools, and the equivalent command here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("top", "proctor list"),
     ("monit", "proctor events --follow"),
@@ -53,10 +52,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("version", "proctor --version"),
 ];
 
-/// The error for a word that is the name of a command in other tools.
+/// Returns the error for a word that is a command in other tools.
 pub(crate) fn known_elsewhere(word: &str) -> Option<OpError> {
     let (_, command) = ELSEWHERE.iter().find(|(known, _)| *known == word)?;
-    let error = OpError::bad_input(format!("there is no command '{word}'"));
+    let error = OpError::bad_input(format!("unknown command '{word}'"));
     Some(error.help(format!("did you mean `{command}`?")))
 }
 

@@ -1,8 +1,8 @@
-//! The questions that are asked all day: `proctor [--home DIR] COMMAND [NAME…]`, of a command that only looks.
+//! Fast path for the most frequent requests: `proctor [--home DIR] COMMAND [NAME…]`, for a command that only reads.
 //!
-//! They are understood without clap and shown without being decoded, because those two took more than all the rest of such a
-//! command (`docs/decisions/0008`). Whatever is not as plain as that is left to the usual way, which says the same: options,
-//! other names, a Proctor that does not answer or is of another version.
+//! They are parsed without clap and printed without decoding, because these two took longer than the rest of the command
+//! (`docs/decisions/0008`). Everything else takes the usual path with the same result: options, other names, a Proctor that
+//! does not respond or has another version.
 
 use super::session::MARGIN;
 use super::terminal::Terminal;
@@ -20,7 +20,7 @@ struct Plain<'a> {
     names: Vec<&'a str>,
 }
 
-/// The exit code, if these words were a plain question and were answered.
+/// Returns the exit code if these words were a plain request and it was answered.
 pub(crate) fn answered(words: &[OsString]) -> Option<u8> {
     let plain = Plain::of(words)?;
     let terminal = Terminal::usual();
@@ -29,7 +29,7 @@ pub(crate) fn answered(words: &[OsString]) -> Option<u8> {
     let mut client = Client::connect_at_once(&home)?;
     let code = match client.text(&plain.request(look), plain.entry.meta.timeout + MARGIN) {
         Ok((text, verdict)) => terminal.text(&text, verdict),
-        // It may be an older one that does not know this way to ask.
+        // An older Proctor may not know this kind of request.
         Err(CallError::Refused(error)) if error.code == Code::BadInput => return None,
         Err(CallError::Refused(error)) => {
             terminal.error(&error);
@@ -70,7 +70,7 @@ impl<'a> Plain<'a> {
         )
     }
 
-    /// As JSON: names need no escapes.
+    /// Returns the input as JSON; names need no escapes.
     fn input(&self) -> String {
         match (field(self.entry), self.names.as_slice()) {
             (None, _) | (_, []) => "{}".into(),
@@ -79,7 +79,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// One word, a short answer, and nothing of the caller in the question.
+/// Returns true for a command of one word with a short response and no caller fields.
 fn is_plain(meta: &Meta) -> bool {
     let at_once = meta.waits.is_none() && meta.timeout < LONGEST_WAIT;
     meta.effect == Effect::Read && meta.cli.len() == 1 && at_once && !meta.wants_caller
@@ -89,12 +89,12 @@ fn is_called(entry: &Entry, word: &str) -> bool {
     entry.meta.cli == [word] || entry.meta.aliases.contains(&word)
 }
 
-/// Where names go: what its place over HTTP names.
+/// Returns the field for names: the one that its HTTP path fills.
 fn field(entry: &Entry) -> Option<&'static str> {
     entry.meta.resource.map(|resource| resource.fills).filter(|field| !field.is_empty())
 }
 
-/// Letters that mean nothing to clap or JSON; services are called like this.
+/// Returns true for characters without a meaning to clap or JSON; names of services have only these.
 fn is_name(word: &str) -> bool {
     let letter =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'@');
@@ -112,7 +112,7 @@ mod tests {
         line.split(' ').map(OsString::from).collect()
     }
 
-    /// What is plain means what the tree of commands says.
+    /// Checks that a plain command means the same as in the tree of commands.
     #[track_caller]
     fn check(line: &str, plain: bool) {
         let words = split(line);

@@ -1,7 +1,7 @@
-//! What a waiting command shows: what it waits for, on stderr, once that takes longer than a moment.
+//! Progress of a waiting command on stderr, shown after a moment.
 //!
-//! A thread with a connection of its own asks `service.wait` for news, so the command itself knows nothing of this. On a
-//! terminal it is one live line; otherwise a plain line for each change.
+//! A thread with its own connection polls `service.wait`, so the command itself does not depend on this. On a terminal it is one
+//! live line; otherwise a plain line for each change.
 
 use super::session::Session;
 use crate::client::{Breaker, Client};
@@ -16,48 +16,48 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What takes less is not worth a word.
+/// Delay before the first line.
 const MOMENT: Duration = Duration::from_millis(700);
 
-/// How often a countdown is shown anew.
+/// Seconds between updates of a countdown.
 const TICK: f64 = 1.0;
 
-/// At most this often is anything shown anew, however much changes.
+/// Minimum time between two updates.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// ... and the pause is this many times what it took to understand the answer and to show it: to watch a thousand services start
-/// must not make them late.
+/// Minimum pause as a multiple of the time spent on decoding and showing a response, so watching a thousand services start does
+/// not slow them down.
 const SHARE: u32 = 10;
 
-/// Much longer than a tick: a daemon that takes longer is not worth waiting for just to show something.
+/// Timeout of a response, much longer than a tick.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Names that fit in a line.
+/// Maximum names in a line.
 const MOST_NAMES: usize = 3;
 
 pub(crate) struct Progress {
-    /// Dropped to say that it is over.
+    /// Dropped to end the thread.
     over: Option<Sender<()>>,
     watcher: Arc<Mutex<Watcher>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How far the watching thread is, and how it can be ended there.
+/// State of the watching thread, and the way to end it.
 enum Watcher {
     /// Not connected yet.
     Beginning,
-    /// Perhaps waiting for an answer; ending its connection wakes it.
+    /// Possibly waiting for a response; ending its connection wakes it.
     Asking(Breaker),
     Over,
 }
 
 impl Progress {
-    /// Show progress until this is dropped. `what` completes "waiting for web …".
+    /// Shows progress until this is dropped. `what` completes "waiting for web …".
     pub(crate) fn begin(session: &Session<'_>, what: &'static str, input: &Value) -> Progress {
         Progress::with(session, what, input, session.terminal.live())
     }
 
-    /// The same in plain lines, for a command that writes other lines meanwhile.
+    /// Shows progress in plain lines, for a command that writes other lines meanwhile.
     pub(crate) fn plain(session: &Session<'_>, what: &'static str, input: &Value) -> Progress {
         Progress::with(session, what, input, false)
     }
@@ -90,13 +90,13 @@ impl Drop for Progress {
             breaker.end();
         }
         if let Some(thread) = self.thread.take() {
-            // It only ever shows things; that it could not is no reason to fail.
+            // Progress is optional; its errors are ignored.
             let _ = thread.join();
         }
     }
 }
 
-/// The services an input speaks of.
+/// Returns the services of an input.
 fn words(input: &Value) -> Vec<String> {
     let list = input.get("names").and_then(Value::as_array);
     let names = list.into_iter().flatten().chain(input.get("name")).filter_map(Value::as_str);
@@ -136,7 +136,7 @@ fn watch(
 
 struct LiveLine {
     live: bool,
-    /// Without its countdown, so that a plain log gets a line for each change only.
+    /// Line without its countdown, so a plain log gets a line only for each change.
     shown: String,
 }
 
@@ -149,10 +149,10 @@ impl LiveLine {
         }
         let text = sentence(what, &waiting);
         let mut err = std::io::stderr().lock();
-        // Progress that cannot be shown is no reason to fail.
+        // Progress is optional; its errors are ignored.
         let _ = if self.live {
             self.shown = text.clone();
-            // A line that wraps could not be rewritten: only its last row would be.
+            // A wrapped line could not be rewritten: only its last row would be.
             let text = cut(&text, columns(&err));
             write!(err, "\r\x1b[K{text}").and_then(|()| err.flush())
         } else {
@@ -169,21 +169,21 @@ impl LiveLine {
         if self.live && !self.shown.is_empty() {
             self.shown.clear();
             let mut err = std::io::stderr().lock();
-            // Progress that cannot be shown is no reason to fail.
+            // Progress is optional; its errors are ignored.
             let _ = write!(err, "\r\x1b[K").and_then(|()| err.flush());
         }
     }
 }
 
-/// Columns of the terminal that progress is shown on.
+/// Returns the columns of the terminal.
 fn columns(terminal: impl AsFd) -> usize {
-    /// Where a terminal does not say.
+    /// Default if a terminal does not report its width.
     const USUAL: usize = 80;
     let size = rustix::termios::tcgetwinsize(terminal);
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(USUAL)
 }
 
-/// At most one less than the columns there are: some terminals wrap when the last one is written.
+/// Cuts to one column less than the width: some terminals wrap when the last one is written.
 fn cut(text: &str, columns: usize) -> String {
     if text.chars().count() < columns {
         return text.to_owned();
@@ -199,7 +199,7 @@ fn is_waited_for(what: &str, service: &ServiceStatus) -> bool {
     }
 }
 
-/// `waiting for web to stop: killed in 8 s`
+/// Formats as `waiting for web to stop: killed in 8 s`.
 fn sentence(what: &str, waiting: &[&ServiceStatus]) -> String {
     let mut names: Vec<&str> = waiting.iter().take(MOST_NAMES).map(|s| s.name.as_str()).collect();
     let more = format!("{} more", waiting.len() - names.len());
@@ -208,7 +208,7 @@ fn sentence(what: &str, waiting: &[&ServiceStatus]) -> String {
     }
     let next = waiting.iter().find_map(|service| service.next.as_ref());
     let left = waiting.iter().filter_map(|service| service.left).sum::<u32>();
-    let next = next.map(|next| format!(": asked to end, {next}")).unwrap_or_default();
+    let next = next.map(|next| format!(": stop requested, {next}")).unwrap_or_default();
     let left = if left > 0 { format!(" ({left} processes left)") } else { String::new() };
     format!("waiting for {} {what}{next}{left}", names.join(", "))
 }
@@ -233,7 +233,7 @@ mod tests {
             (
                 "to stop",
                 vec![&web],
-                "waiting for web to stop: asked to end, killed in 8 s (2 processes left)",
+                "waiting for web to stop: stop requested, killed in 8 s (2 processes left)",
             ),
             ("to start", vec![&db], "waiting for db to start"),
             ("to start", vec![&db, &db, &db, &db, &db], "waiting for db, db, db, 2 more to start"),

@@ -1,5 +1,5 @@
-//! `run`: one program in the foreground, with everything a service has: its streams kept apart, its exit code ours, nothing
-//! left of it afterwards.
+//! `run`: one program in the foreground with all features of a service. Its streams are separate, its exit code is ours, and no
+//! process is left afterwards.
 
 use super::interrupt::{Came, Interrupts};
 use super::run_input::{self, Input};
@@ -21,30 +21,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Once the program has ended, its last output is stored within moments: when nothing has come for this long, nothing will.
+/// Maximum silence after the program has ended. Its last output is stored within moments.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// Longer than one long poll: an answer comes first.
+/// Read timeout, longer than a long poll.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What the program left running is stopped like a service: signal, grace, kill.
+/// Timeout for stopping processes that the program left running: signal, grace, kill.
 const END_SECONDS: u64 = 120;
 
-/// A day: the longest a question may wait. It is asked again then.
+/// Seconds of one wait for the end: a day, the maximum. Then it is repeated.
 const WATCH_SECONDS: u64 = 24 * 60 * 60;
 
-/// A daemon that is replaced while we follow is found again this often.
+/// Maximum reconnections to a replaced daemon.
 const MOST_CONNECTIONS: usize = 100;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
-    /// What to call it; the program's name and our pid if not given
+    /// Name of the service; the program's name and our pid if omitted
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// A variable of its environment; may be repeated
+    /// Environment variable KEY=VALUE; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     env: Vec<String>,
-    /// Where it runs; the present folder if not given
+    /// Working folder; the current folder if omitted
     #[arg(long, value_name = "DIR")]
     working_dir: Option<String>,
     /// Program and arguments
@@ -57,12 +57,12 @@ pub(crate) fn command() -> Command {
         .about("Run a program in the foreground, supervised")
         .after_help(
             "\
-Ctrl-C stops it with everything it started. It is not restarted, and nothing is left of it. Others see it in \
+Ctrl-C stops the program with all its processes. It is not restarted, and the service is removed at its end. It is listed by \
 `proctor list` while it runs.
 
-It reads the standard input of this command, to its end: `echo x | proctor run -- cat`. At a terminal it reads the lines that are \
-typed, and Ctrl-D ends them; its input and output are pipes, so a shell shows no prompt and full-screen programs do not work. In a \
-loop that reads lines itself, `< /dev/null` keeps the loop's input from it. If this command is killed, the program goes on, and its \
+The program reads the standard input of this command to its end: `echo x | proctor run -- cat`. At a terminal it reads the lines you \
+type, and Ctrl-D ends its input. Input and output are pipes, so a shell shows no prompt and full-screen programs do not work. In a \
+loop that reads lines itself, use `< /dev/null`. If this command is killed, the program keeps running, and its \
 input ends.
 
 Examples:
@@ -80,13 +80,13 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     session.connect(true)?;
     let interrupts = Interrupts::catch()?;
     let since = rfc3339(proctor_sys::clock::now().wall);
-    // A name that is not legal is refused by the start.
+    // The start rejects an invalid name.
     let input = ServiceName::parse(&name).ok().map(|name| Input::offer(&session.home, &name));
     let offered = input.transpose()?;
     session.call("service.start", &definition(&options, &name))?;
     if run_input::is_typed() && !run_input::is_in_background() {
         session.terminal.note(&format!(
-            "{name} reads what you type here, line by line; Ctrl-D ends its input, Ctrl-C stops it"
+            "{name} reads the lines you type here; Ctrl-D ends its input, Ctrl-C stops it"
         ));
     }
     let input = json!({ "services": [name], "since": since, "raw": true });
@@ -95,7 +95,7 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     drop(offered);
     if left {
         session.terminal.note_over(&format!(
-            "left: Proctor goes on stopping {name}; `proctor remove {name}` forgets it"
+            "left: Proctor continues to stop {name}; remove it with `proctor remove {name}`"
         ));
         return Ok(Code::Timeout.exit());
     }
@@ -118,7 +118,7 @@ fn definition(options: &Options, name: &str) -> Value {
     input
 }
 
-/// `sleep-4711`: unique while we live, and telling.
+/// Returns a name such as `sleep-4711`, unique while we live.
 fn name_for(argv: &[String]) -> String {
     /// Leaves room for the pid in a name.
     const LONGEST: usize = 40;
@@ -135,27 +135,27 @@ fn name_for(argv: &[String]) -> String {
     format!("{legal}-{}", std::process::id())
 }
 
-/// What the program writes, on its way to our own streams.
+/// Output of the program on its way to our own streams.
 struct Output {
     input: Value,
-    /// The mark of its exit was seen: nothing comes after it.
+    /// True after the mark of its exit; nothing follows it.
     ended: bool,
-    /// Nobody takes the output any more: the terminal or the pipe was closed.
+    /// True if the terminal or the pipe was closed.
     unheard: bool,
 }
 
-/// How one connection's worth of following ended.
+/// Result of following over one connection.
 enum Stretch {
     /// The program has ended.
     Over,
     /// The connection was lost; the program lives.
     Lost,
-    /// A second interrupt: nobody wants to wait any longer.
+    /// A second interrupt: the user stops waiting.
     Left,
 }
 
 impl Output {
-    /// Pass on everything until the program has ended. `false`: a second interrupt came first.
+    /// Passes on all output until the program has ended. Returns false if a second interrupt came first.
     fn follow(
         &mut self,
         session: &Session<'_>,
@@ -194,7 +194,7 @@ impl Output {
                 Came::Interrupt => {
                     *interrupted = true;
                     session.terminal.note_over(&format!(
-                        "stopping {name}; Ctrl-C again leaves that to Proctor"
+                        "stopping {name}; press Ctrl-C again to let Proctor finish that"
                     ));
                     stop(session, name)?;
                 }
@@ -216,15 +216,16 @@ impl Output {
         Ok(Stretch::Over)
     }
 
-    /// The exit is known before the last output is stored, and long before the last is shown if there is much of it: read on
-    /// until the mark of the exit, for as long as more comes and somebody takes it.
+    /// The exit is known before the last output is stored and, with much output, long before it is shown. Reads on
+    /// until the mark of
+    /// the exit, as long as more comes and there is a reader.
     fn last_words(&mut self, client: &mut Client, interrupts: &Interrupts) -> Result<(), Failure> {
         self.input["wait"] = json!(LAST_WORDS.as_secs_f64());
         client.send("log.read", &self.input).map_err(OpError::from)?;
         while !self.ended && !self.unheard {
             match interrupts.wait(&*client, PATIENCE)? {
                 Came::Nothing => {}
-                // The program is gone already: somebody has seen enough.
+                // The program is gone already; the user has seen enough.
                 Came::Interrupt => return Ok(()),
                 Came::Answer => {
                     let answer = client.receive(PATIENCE).map_err(OpError::from)?;
@@ -238,7 +239,7 @@ impl Output {
         Ok(())
     }
 
-    /// False if there was nothing new.
+    /// Returns false if there was nothing new.
     fn pass_on(&mut self, answer: Value) -> Result<bool, Failure> {
         let page = logs::page(answer)?;
         logs::go_on(&mut self.input, &page.cursor);
@@ -257,7 +258,7 @@ fn stop(session: &Session<'_>, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Learns on a connection of its own that the program has ended, and then ends the wait for more output.
+/// Watches for the end of the program on its own connection, and then ends the wait for output.
 struct Watch {
     ended: Arc<AtomicBool>,
     breaker: Breaker,
@@ -294,7 +295,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.breaker.end();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say but what `ended` says.
+            // The thread reports only through `ended`.
             let _ = thread.join();
         }
     }
@@ -314,19 +315,19 @@ fn write_line(item: &Item) -> io::Result<()> {
     }
 }
 
-/// How it ended, once nothing of it is left.
+/// Returns how the program ended, once no process of it is left.
 fn last_exit(session: &mut Session<'_>, name: &str) -> Result<Option<ExitStatus>, Failure> {
     let input = json!({ "names": [name], "until": "stopped", "timeout": END_SECONDS, "tail": 0 });
     let answer = session.call("service.wait", &input)?;
     let waited: wait::Output = serde_json::from_value(answer).map_err(|error| {
-        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+        OpError::new(Code::Internal, format!("cannot decode the response: {error}"))
     })?;
     Ok(waited.services.into_iter().next().and_then(|service| service.last_exit))
 }
 
-/// As a shell would say it.
+/// Returns the exit code as a shell would.
 fn exit_code(exit: &ExitStatus) -> u8 {
-    /// Of a program that was found but cannot be run.
+    /// Exit code for a program that was found but cannot be executed.
     const CANNOT_RUN: u8 = 126;
     match exit.kind {
         ExitKind::Code => exit.code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(1),

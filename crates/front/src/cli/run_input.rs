@@ -1,4 +1,4 @@
-//! The standard input of `run`: bytes of ours that the program reads, through a FIFO that its run is made with.
+//! Standard input of `run`: bytes passed to the program through a FIFO.
 
 use proctor_core::home::Home;
 use proctor_core::name::ServiceName;
@@ -10,20 +10,21 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Bytes read at once: as many as a pipe holds by default.
+/// Bytes read at once: the default capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// While this process is in the background of its terminal, input there is for somebody else; looked at again this often.
+/// Polling interval while this process is in the background of its terminal, whose input belongs to others.
 const BACKGROUND_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The input of a program that is about to be started.
+/// Input of a program that is about to start.
 pub(super) struct Input {
     path: PathBuf,
 }
 
 impl Input {
-    /// Offer it, and pass it on in a thread of its own as soon as the program has it. The thread ends with our input, with the
-    /// program, or with this process.
+    /// Offers the FIFO, and copies the input in a thread as soon as the program has opened it. The thread ends with
+    /// our input, with
+    /// the program, or with this process.
     pub(super) fn offer(home: &Home, name: &ServiceName) -> io::Result<Input> {
         let path = home.input(name);
         let offer = Offer::make(&path)?;
@@ -34,17 +35,17 @@ impl Input {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        // Whoever took it has removed it already.
+        // The reader has removed it already.
         let _ = file::remove(&self.path);
     }
 }
 
-/// Returns true if somebody types the input.
+/// Returns true if the input is a terminal.
 pub(super) fn is_typed() -> bool {
     rustix::termios::isatty(rustix::stdio::stdin())
 }
 
-/// Returns true if the terminal of our input is somebody else's to read now. One that does not control us stops nobody.
+/// Returns true if another process group reads the terminal now. A terminal that is not our controlling one does not stop us.
 pub(super) fn is_in_background() -> bool {
     let reads = rustix::termios::tcgetpgrp(rustix::stdio::stdin());
     reads.is_ok_and(|group| group != rustix::process::getpgrp())
@@ -65,8 +66,7 @@ fn pass_on(mut writer: &File) -> io::Result<()> {
     }
 }
 
-/// Wait until there is something to read on the terminal and it is ours to read: a process in the background that reads is
-/// stopped by the kernel.
+/// Waits until the terminal has input and we are in its foreground: the kernel stops a background process that reads.
 fn wait_for_turn() -> io::Result<()> {
     let terminal = rustix::stdio::stdin();
     loop {

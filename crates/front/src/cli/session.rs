@@ -1,4 +1,4 @@
-//! One command's dealings with the daemon: finding it, starting it when that is wanted, asking, asking again.
+//! Connection of one command to the daemon: finds it, starts it on demand, sends requests, retries.
 
 use super::terminal::Terminal;
 use super::{Failure, Launch, Launching};
@@ -13,32 +13,32 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Beyond an operation's own deadline: its answer is the one that should be seen.
+/// Time beyond an operation's own timeout, so the operation's error is reported first.
 pub(crate) const MARGIN: Duration = Duration::from_secs(10);
 
-/// A keeper that died is replaced within tens of milliseconds, and if its daemon died as well within two seconds, by the guard. A
-/// command that comes in between waits for that: the guard knows more of the services than a new keeper can.
+/// Maximum wait for a takeover. A dead keeper is replaced within tens of milliseconds or, if its daemon died as well, within two
+/// seconds by the guard. A command waits for that, because the guard knows more of the services than a new keeper.
 const TAKEOVER: Duration = Duration::from_secs(3);
 
-/// Who has seen Proctor run can wait longer: a busy machine takes its time.
+/// Maximum wait if Proctor was seen running before: a busy machine is slow.
 const TAKEOVER_KNOWN: Duration = Duration::from_secs(5);
 
-/// From one look for the new keeper to the next.
+/// Pause between two attempts to find the new keeper.
 const TAKEOVER_PAUSE: Duration = Duration::from_millis(10);
 
-/// More than the identity of a boot has.
+/// Maximum size of a boot id.
 const BOOT_ID_SIZE: u64 = 64;
 
 pub(crate) struct Session<'a> {
     pub(crate) home: Home,
     pub(crate) terminal: &'a Terminal,
     launch: &'a dyn Launch,
-    /// How, if this command has to start it.
+    /// Options, if this command has to start Proctor.
     pub(crate) launching: Launching,
-    /// Who speaks for the user, if not they themselves.
+    /// The program that acts for the user, if there is one.
     pub(crate) voice: Option<Voice>,
     client: Option<Client>,
-    /// This command started Proctor.
+    /// True if this command started Proctor.
     pub(crate) launched: bool,
 }
 
@@ -48,26 +48,25 @@ impl<'a> Session<'a> {
         Session { home, terminal, launch, launching, voice: None, client: None, launched: false }
     }
 
-    /// Ask, starting Proctor if that is what the operation wants. A question is asked twice if the
-    /// connection is lost; a change never is.
+    /// Sends a request, and starts Proctor if the operation wants that. A read is retried if the connection is lost; a change
+    /// never is.
     pub(crate) fn call(&mut self, op: &str, input: &Value) -> Result<Value, Failure> {
         Ok(self.try_call(op, input)?.map_err(|error| failed(op, error))?)
     }
 
-    /// Like [`Session::call`], but starting Proctor whatever the operation wants, also when the one that was found
-    /// turns out to be dying.
+    /// Like [`Session::call`], but always starts Proctor, also if the one that was found is ending.
     pub(crate) fn call_or_launch(&mut self, op: &str, input: &Value) -> Result<Value, Failure> {
         let ask = |client: &mut Client, limit| client.call(op, input, limit);
         Ok(self.ask(op, true, ask)?.map_err(OpError::from)?)
     }
 
-    /// Like [`Session::call`], for text that is shown as it comes.
+    /// Like [`Session::call`], for text that is printed as it comes.
     pub(crate) fn page(&mut self, op: &str, input: &Value, look: Look) -> Result<Shown, Failure> {
         let ask = |client: &mut Client, limit| client.page(op, input, look, limit);
         Ok(self.ask(op, meta(op)?.launches, ask)?.map_err(OpError::from)?)
     }
 
-    /// Like [`Session::call`], but a lost connection is for the caller to judge.
+    /// Like [`Session::call`], but returns a lost connection to the caller.
     pub(crate) fn try_call(
         &mut self,
         op: &str,
@@ -98,7 +97,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The connection; made, and Proctor started, if need be.
+    /// Returns the connection; connects, and starts Proctor, if needed.
     pub(crate) fn connect(&mut self, launches: bool) -> Result<&mut Client, Failure> {
         if self.client.is_none() {
             match self.find()? {
@@ -110,7 +109,7 @@ impl<'a> Session<'a> {
         self.client.as_mut().ok_or_else(|| none_runs(&self.home).into())
     }
 
-    /// A connection of its own, to a Proctor that runs.
+    /// Returns a separate connection to a running Proctor.
     pub(crate) fn another(&self) -> Result<Client, Failure> {
         match self.find_within(TAKEOVER_KNOWN)? {
             Some(client) => Ok(client),
@@ -123,7 +122,7 @@ impl<'a> Session<'a> {
         self.find_within(TAKEOVER)
     }
 
-    /// The Proctor that runs. Where a dead one left services behind, the one that takes them over is waited for.
+    /// Finds the running Proctor. If a dead one left services behind, waits for the one that takes them over.
     fn find_within(&self, patience: Duration) -> Result<Option<Client>, OpError> {
         let give_up = Instant::now() + patience;
         loop {
@@ -135,7 +134,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Give the connection away, to be waited on.
+    /// Gives the connection away, to be waited on.
     pub(crate) fn take(&mut self, launches: bool) -> Result<Client, Failure> {
         self.connect(launches)?;
         self.client.take().ok_or_else(|| none_runs(&self.home).into())
@@ -148,12 +147,12 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Start Proctor and say so. One that died has left services behind, and these are taken over.
+    /// Starts Proctor and reports it. Services that a dead Proctor left behind are taken over.
     fn start(&self) -> Result<(Started, Client), Failure> {
         let left = has_died(&self.home);
         let pid = match self.launch.launch(&self.home, &self.launching) {
             Ok(pid) => pid,
-            // Somebody else may have been quicker: then all is well.
+            // Another process may have started it first; that is fine.
             Err(why) => match self.find()? {
                 Some(client) => return Ok((Started::BySomebodyElse, client)),
                 None => {
@@ -161,7 +160,7 @@ impl<'a> Session<'a> {
                         Code::Unavailable,
                         format!("cannot start Proctor: {why}"),
                     )
-                    .help("--home DIR (or PROCTOR_HOME) keeps everything of Proctor in another folder")
+                    .help("use another folder with --home DIR (or PROCTOR_HOME)")
                     .into());
                 }
             },
@@ -177,7 +176,7 @@ impl<'a> Session<'a> {
         Ok((if left { Started::AfterDeath } else { Started::Afresh }, client))
     }
 
-    /// Become Proctor; returns when it has ended.
+    /// Becomes Proctor; returns when it has ended.
     pub(crate) fn become_keeper(&self) -> Result<(), Failure> {
         match self.launch.launch(&self.home, &self.launching) {
             Ok(_) => Ok(()),
@@ -185,7 +184,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// A follower failed because Proctor has ended in order: there is nothing more to come.
+    /// Returns true if a follower failed because Proctor has ended in order, so nothing more follows.
     pub(crate) fn has_ended(&self, failure: &Failure) -> bool {
         let lost = match failure {
             Failure::Op(error) => {
@@ -196,14 +195,14 @@ impl<'a> Session<'a> {
         lost && matches!(self.find(), Ok(None)) && !has_died(&self.home)
     }
 
-    /// An earlier Proctor died and left services that may still be running.
+    /// Returns true if an earlier Proctor died and left services that may still run.
     pub(crate) fn left_behind(&self) -> bool {
         has_runs(&self.home)
     }
 }
 
-/// Why an operation was not answered. One on files that was cut off left them as they were or as they were to be, and who asked for it
-/// finds out by the files.
+/// Returns the error of an unanswered operation. An interrupted file operation left the files unchanged or fully changed; the
+/// files show which.
 pub(crate) fn failed(op: &str, error: CallError) -> OpError {
     let lost = matches!(error, CallError::Lost);
     let error = OpError::from(error);
@@ -211,26 +210,27 @@ pub(crate) fn failed(op: &str, error: CallError) -> OpError {
     if !lost || !on_files {
         return error;
     }
-    error.help("`proctor file history PATH` tells whether a file was changed, and `proctor file undo PATH` brings back what it was")
+    error.help("check with `proctor file history PATH` whether a file was changed; `proctor file undo PATH` restores it")
 }
 
 fn meta(op: &str) -> Result<&'static Meta, OpError> {
-    let entry =
-        find(op).ok_or_else(|| OpError::new(Code::Internal, format!("no operation '{op}'")))?;
+    let entry = find(op)
+        .ok_or_else(|| OpError::new(Code::Internal, format!("unknown operation '{op}'")))?;
     Ok(&entry.meta)
 }
 
-/// How this command came to a running Proctor that it did not find.
+/// How this command started Proctor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Started {
     /// Nothing ran before.
     Afresh,
-    /// It took over what a dead one left.
+    /// It took over the services of a dead one.
     AfterDeath,
     BySomebodyElse,
 }
 
-/// A Proctor was killed during this boot and left runs without a keeper. One that ends in order removes its socket.
+/// Returns true if a Proctor was killed during this boot and left runs without a keeper. One that ends in order
+/// removes its socket.
 fn has_died(home: &Home) -> bool {
     let boot = read_small(&home.boot(), BOOT_ID_SIZE).ok();
     home.socket().exists()
@@ -238,7 +238,7 @@ fn has_died(home: &Home) -> bool {
         && has_runs(home)
 }
 
-/// There is a run's output: `services/NAME/ID.out` in the runtime folder.
+/// Returns true if there is output of a run: `services/NAME/ID.out` in the runtime folder.
 pub(crate) fn has_runs(home: &Home) -> bool {
     let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries(&home.services())
@@ -247,11 +247,13 @@ pub(crate) fn has_runs(home: &Home) -> bool {
 }
 
 fn none_runs(home: &Home) -> OpError {
-    let error =
-        OpError::new(Code::Unavailable, format!("no Proctor runs in {}", home.state.display()));
+    let error = OpError::new(
+        Code::Unavailable,
+        format!("Proctor is not running in {}", home.state.display()),
+    );
     if home.services_json().exists() || has_runs(home) {
-        error.help("`proctor daemon start` starts it and brings back the services it knew")
+        error.help("start it and its services with `proctor daemon start`")
     } else {
-        error.help("`proctor up` runs what proctor.yaml says; `proctor start --name` starts a single program")
+        error.help("`proctor up` starts the services of proctor.yaml; `proctor start --name` starts a single program")
     }
 }

@@ -1,4 +1,4 @@
-//! What is written and how: colours, width, JSON, quiet. Everything the command line says goes through here.
+//! Output of the command line: colours, width, JSON, quiet. Everything printed goes through here.
 
 use super::Failure;
 use crate::paint::{error_page, paint};
@@ -17,19 +17,19 @@ pub(crate) struct Terminal {
     colour: Colour,
 }
 
-/// An answer was shown.
+/// Result of showing a response.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) code: u8,
-    /// What is still to be said about it.
+    /// Remarks that are not printed yet.
     pub(crate) remarks: String,
-    /// There was nothing to show.
+    /// True if there was nothing to show.
     pub(crate) empty: bool,
-    /// The cursor with which it goes on.
+    /// Cursor of the next page.
     pub(crate) next: Option<String>,
 }
 
-/// Which of the two streams is coloured.
+/// Colour of each of the two streams.
 #[derive(Debug, Clone, Copy)]
 struct Colour {
     stdout: bool,
@@ -54,17 +54,17 @@ impl Terminal {
         Terminal { json: matches.get_flag("json"), quiet: matches.get_flag("quiet"), colour }
     }
 
-    /// For a command without any option.
+    /// Returns the terminal of a command without options.
     pub(crate) fn usual() -> Terminal {
         Terminal { json: false, quiet: false, colour: Colour::find(false) }
     }
 
-    /// One that shows nothing.
+    /// Returns a terminal that shows nothing.
     pub(crate) fn silent() -> Terminal {
         Terminal { json: false, quiet: true, colour: Colour { stdout: false, stderr: false } }
     }
 
-    /// Show an answer; returns the exit code it deserves.
+    /// Shows a response and returns its exit code.
     pub(crate) fn answer(&self, entry: &Entry, answer: &Value) -> Result<u8, Failure> {
         let told = self.tell(entry, answer)?;
         let remarks: Vec<String> = told.remarks.lines().map(ToOwned::to_owned).collect();
@@ -72,7 +72,7 @@ impl Terminal {
         Ok(told.code)
     }
 
-    /// Show an answer that may go on.
+    /// Shows a response that may have further pages.
     pub(crate) fn tell(&self, entry: &Entry, answer: &Value) -> Result<Told, Failure> {
         let mut page = Page::new(proctor_ops::moment::zone);
         let verdict = entry.show(answer, &mut page)?;
@@ -98,8 +98,9 @@ impl Terminal {
         Ok(Told { code, next: page.next().map(ToOwned::to_owned), ..Told::default() })
     }
 
-    /// How a page of this operation is to look that the daemon makes; `None` if it cannot make what is wanted. Its clock
-    /// is set like ours, unless `TZ` says that we are elsewhere.
+    /// Returns the format for a page that the daemon renders; `None` if it cannot render what is wanted. The daemon's
+    /// time zone is
+    /// ours, unless `TZ` is set.
     pub(crate) fn look(&self, entry: &Entry) -> Option<Look> {
         let reading = entry.meta.effect == Effect::Read;
         let elsewhere = std::env::var_os("TZ").is_some();
@@ -110,16 +111,16 @@ impl Terminal {
         })
     }
 
-    /// Show a page that the daemon made.
+    /// Shows a page that the daemon rendered.
     pub(crate) fn page(&self, page: Shown) -> Result<Told, Failure> {
         self.bytes(page.text.as_bytes())?;
         let Shown { text, remarks, next, verdict } = page;
         Ok(Told { code: verdict.map_or(0, Code::exit), remarks, empty: text.is_empty(), next })
     }
 
-    /// What is said about an answer, and that there is more of it, is not in the way of who reads only that.
+    /// Prints remarks and the next cursor to stderr, so they do not mix with the response.
     pub(crate) fn remark(&self, remarks: &[String], next: Option<&str>) {
-        let more = next.map(|cursor| format!("more is there: go on with --cursor {cursor}"));
+        let more = next.map(|cursor| format!("more follows: continue with --cursor {cursor}"));
         for remark in remarks.iter().chain(&more) {
             let mut text = String::new();
             paint(self.colour.stderr)(Style::Dim, remark, &mut text);
@@ -127,7 +128,7 @@ impl Terminal {
         }
     }
 
-    /// The same for one that is only shown. Nobody to read it is no failure.
+    /// Prints text. A missing reader is not an error.
     pub(crate) fn text(&self, text: &[u8], verdict: Option<Code>) -> u8 {
         match self.bytes(text).map_err(Failure::from) {
             Ok(()) => verdict.map_or(0, Code::exit),
@@ -139,7 +140,7 @@ impl Terminal {
         }
     }
 
-    /// One JSON document.
+    /// Prints one JSON document.
     pub(crate) fn document(&self, value: &Value) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(value)?;
         text.push(b'\n');
@@ -152,21 +153,21 @@ impl Terminal {
         out.flush()
     }
 
-    /// A remark on stderr, left out with `--quiet` and `--json`.
+    /// Prints a remark to stderr, except with `--quiet` and `--json`.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet && !self.json {
             self.note_always(&format!("{text}\n"));
         }
     }
 
-    /// A remark after Ctrl-C: over the `^C` that the terminal shows, not behind it.
+    /// Prints a remark after Ctrl-C, over the `^C` of the terminal.
     pub(crate) fn note_over(&self, text: &str) {
         let begin = if self.live() { "\r" } else { "" };
         self.note(&format!("{begin}{text}"));
     }
 
     fn note_always(&self, text: &str) {
-        // Without a stderr there is nobody to tell.
+        // Without a stderr there is no reader.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
@@ -181,12 +182,12 @@ impl Terminal {
         self.colour.stdout
     }
 
-    /// A line that may be rewritten can be shown.
+    /// Returns true if a live line can be shown.
     pub(crate) fn live(&self) -> bool {
         io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
     }
 
-    /// Columns of the terminal; `None` in a pipe.
+    /// Returns the columns of the terminal; `None` in a pipe.
     pub(crate) fn width(&self) -> Option<usize> {
         let out = io::stdout();
         if !out.is_terminal() {
@@ -201,6 +202,6 @@ impl Terminal {
 
 pub(crate) fn json_error(error: &OpError) {
     let text = json!({ "error": error }).to_string();
-    // Without a stderr there is nobody to tell.
+    // Without a stderr there is no reader.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

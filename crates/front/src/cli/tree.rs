@@ -1,4 +1,4 @@
-//! The tree of commands: the table's operations, and what only a command line has.
+//! Tree of commands: the operations of the table, and commands that only a command line has.
 
 use super::terminal::Terminal;
 use super::{Ended, logs, mcp, run, trust};
@@ -11,17 +11,17 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// More options than any command has.
+/// Display order after all other options.
 const AFTER_ALL_OTHERS: usize = 1000;
 
-/// What the words mean. The one command that is called is built alone: a tenth of the tree takes a tenth of the time. Whatever
-/// that does not understand (help, mistakes) is for the whole tree to answer.
+/// Parses the words. Only the called command is built: a tenth of the tree takes a tenth of the time. If that fails (help,
+/// errors), the whole tree answers.
 pub(crate) fn parse(words: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let matches = branch(words).and_then(|root| root.try_get_matches_from(words).ok());
     matches.map_or_else(|| command().try_get_matches_from(words), Ok)
 }
 
-/// A tree with nothing in it but the command that these words seem to call.
+/// Returns a tree with only the command that these words seem to call.
 fn branch(words: &[OsString]) -> Option<Command> {
     let mut words = words.get(1..)?.iter().filter_map(|word| word.to_str());
     let word = loop {
@@ -40,20 +40,20 @@ fn branch(words: &[OsString]) -> Option<Command> {
 
 /// Commands of two words, by the first.
 const NOUNS: &[(&str, &str, &str)] = &[
-    ("file", "Files below the declared folders: read, search, change, undo", "proctor file list"),
+    ("file", "Files below the roots: read, search, change, undo", "proctor file list"),
     (
         "git",
-        "The code behind the services: status, diff, log, commit, restore, branch and more",
+        "Git repositories of the services: status, diff, log, commit, restore, branch and more",
         "proctor git status",
     ),
-    ("operation", "Operations that take a while: list, status, cancel", "proctor operation list"),
+    ("operation", "Long operations: list, status, cancel", "proctor operation list"),
     ("mode", "The runtime mode: get, switch", "proctor mode get"),
     ("daemon", "Proctor itself: start, stop, status, upgrade", "proctor daemon status"),
-    ("audit", "Who did what: read it, and check that nobody altered it", "proctor audit read"),
+    ("audit", "The audit log: read it, and check that it was not altered", "proctor audit read"),
     ("token", "Tokens for clients of HTTP, TCP and MCP", "proctor token list"),
 ];
 
-/// All of it. Arguments of a command are added when that command is called.
+/// Returns the whole tree. The arguments of a command are added when that command is called.
 pub(crate) fn command() -> Command {
     let mut root = root().after_help(exit_codes());
     for entry in TABLE {
@@ -122,7 +122,7 @@ fn augmented(command: Command, name: &str) -> Command {
     }
 }
 
-/// What every command has; in its help after what only it has.
+/// Options of every command, listed after its own.
 fn global() -> [Arg; 6] {
     let option = |name: &'static str| {
         Arg::new(name).long(name).global(true).help_heading("Options of every command")
@@ -133,12 +133,11 @@ fn global() -> [Arg; 6] {
             .value_name("DIR")
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::DirPath)
-            .help("Keep everything of Proctor below this folder [env: PROCTOR_HOME]"),
+            .help("Folder for all files of Proctor [env: PROCTOR_HOME]"),
         flag("json")
-            .help("Answer as one JSON document (following: one a line); errors, too, on stderr"),
-        flag("no-color")
-            .help("No colours; they are left out without a terminal and with NO_COLOR, too"),
-        flag("quiet").short('q').help("Say nothing but errors and what was asked for"),
+            .help("Print one JSON document (when following: one per line); errors too, on stderr"),
+        flag("no-color").help("Print without colours, as without a terminal or with NO_COLOR"),
+        flag("quiet").short('q').help("Print only errors and the requested output"),
         option("help").short('h').action(ArgAction::Help).help("Print help"),
         option("version")
             .short('V')
@@ -155,25 +154,25 @@ fn global() -> [Arg; 6] {
 
 #[derive(Args)]
 pub(crate) struct Start {
-    /// Stay in the foreground, as a service manager or a container wants it
+    /// Stay in the foreground, for a service manager or a container
     #[arg(long)]
     pub(crate) foreground: bool,
-    /// Bring up this configuration, like `proctor up -d --config FILE`
+    /// Apply this configuration, like `proctor up -d --config FILE`
     #[arg(long, short, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Where TCP control listens, until it ends, whatever the configuration says: a port, 0 for any that is free, or `off`
+    /// Port of TCP control until Proctor ends, overriding the configuration: a number, 0 for any free port, or `off`
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<Port>,
-    /// How much the daemon writes to proctor.log: error, warn, info, debug, trace, or a filter like `RUST_LOG` has it
+    /// Log level of proctor.log: error, warn, info, debug, trace, or a filter as in `RUST_LOG`
     #[arg(long, value_name = "LEVEL", value_parser = log_level)]
     pub(crate) log_level: Option<String>,
-    /// The keeper in the foreground runs already and has called this command to apply its configuration
+    /// Set by a keeper in the foreground that calls this command to apply its configuration
     #[arg(long, hide = true)]
     pub(crate) begun: bool,
 }
 
-/// A level, or a filter with `module=level` parts. A single word that is no level would be a module's name, and would silence
-/// everything else.
+/// Parses a level, or a filter with `module=level` parts. A single word that is not a level would be taken as a module and
+/// silence everything else.
 fn log_level(text: &str) -> Result<String, String> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     if text.contains('=') || LEVELS.contains(&text.to_ascii_lowercase().as_str()) {
@@ -184,16 +183,16 @@ fn log_level(text: &str) -> Result<String, String> {
 
 fn start() -> Command {
     Command::new("start")
-        .about("Start Proctor and bring back the services that are wished up")
+        .about("Start Proctor and the services that should run")
         .after_help("A configuration that this home does not run yet is applied like `proctor up -d`: --config, then PROCTOR_CONFIG or \
-MAGICTUNNEL_CONFIG, then the nearest proctor.yaml from this folder upwards, then SUPERVISOR_TARGET_CMD. Else the last one comes \
-back.\n\nExamples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground --config /srv/app/proctor.yaml")
+MAGICTUNNEL_CONFIG, then the nearest proctor.yaml from this folder upwards, then SUPERVISOR_TARGET_CMD. Otherwise the last one is \
+used.\n\nExamples:\n  proctor daemon start\n  proctor --home /srv/app daemon start --foreground --config /srv/app/proctor.yaml")
         .defer(Start::augment_args)
 }
 
 fn shells() -> Command {
     Command::new("completions")
-        .about("Print a script that completes these commands in a shell")
+        .about("Print a completion script for a shell")
         .after_help("Example:\n  proctor completions bash > ~/.local/share/bash-completion/completions/proctor")
         .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)))
 }
@@ -207,11 +206,10 @@ pub(crate) fn completions(arguments: &ArgMatches, terminal: &Terminal) -> Ended 
     Ok(0)
 }
 
-/// Exit codes, and the codes of errors that lead to them.
+/// Returns the exit codes, with the error codes that lead to them.
 fn exit_codes() -> String {
     let width = CODES.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    let mut text =
-        String::from("Exit codes, and the codes of errors with --json:\n  0  it was done\n");
+    let mut text = String::from("Exit codes, and the codes of errors with --json:\n  0  success\n");
     let mut last = 0;
     for row in CODES {
         let number = if row.exit == last { String::new() } else { row.exit.to_string() };
@@ -221,7 +219,7 @@ fn exit_codes() -> String {
     }
     text.push_str(
         "`proctor run` exits with the code of the program, or 128 and the number of the signal that \
-         ended it, or 126 if it was there but could not be run.",
+         ended it, or 126 if it could not be executed.",
     );
     text
 }
@@ -260,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Both ways to the same matches, and one way at most to an error.
+    /// Checks that both ways give the same matches, and that only one way ends in an error.
     #[track_caller]
     fn check_parsed(line: &str, alone: bool) {
         let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();

@@ -1,5 +1,5 @@
-//! `proctor trust`: the folders of other users whose configurations may be run. Not an operation on purpose: nobody
-//! trusts anything over the network or for an assistant.
+//! `proctor trust`: folders of other users whose configurations may run. It is not an operation, so trust cannot be granted
+//! over the network or by an assistant.
 
 use super::Ended;
 use super::terminal::Terminal;
@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 struct Options {
-    /// Trust this folder and everything below it; without one, the trusted folders are listed
+    /// Folder to trust, with everything below it; lists the trusted folders if omitted
     #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     folders: Vec<PathBuf>,
-    /// Trust it no longer
+    /// Remove the trust
     #[arg(long, requires = "folders")]
     remove: bool,
 }
 
 pub(crate) fn command() -> Command {
     Command::new("trust")
-        .about("Allow configurations in a folder that belongs to somebody else")
+        .about("Allow configurations in a folder of another user")
         .after_help(
-            "Proctor runs a configuration only if nobody but its user and root can change the file, its env files and the folders above\n\
-             them. In a trusted folder it runs what is there, whoever wrote it. In a container, the variable PROCTOR_TRUST (folders,\n\
+            "Proctor runs a configuration only if its user and root alone can change the file, its env files and the folders above\n\
+             them. In a trusted folder it runs every configuration. In a container, the variable PROCTOR_TRUST (folders,\n\
              separated by colons) in the environment that Proctor starts with does the same.\n\n\
              Examples:\n  proctor trust /srv/shared/app\n  proctor trust --remove /srv/shared/app\n  proctor trust",
         )
@@ -56,16 +56,16 @@ pub(crate) fn trust(home: &Home, arguments: &ArgMatches, terminal: &Terminal) ->
     Ok(0)
 }
 
-/// The path as the kernel knows it: a link that is turned later trusts nothing new.
+/// Returns the canonical path, so a link that changes later trusts nothing new.
 fn real(folder: &Path) -> Result<String, OpError> {
     let bad = |why: String| OpError::bad_input(format!("{} {why}", folder.display()));
     let path = folder.canonicalize().map_err(|error| bad(format!("cannot be found: {error}")))?;
     if !path.is_dir() {
-        return Err(bad("is not a folder".into()).help("name the folder of the configuration"));
+        return Err(bad("is not a folder".into()).help("give the folder of the configuration"));
     }
     match path.into_os_string().into_string() {
         Ok(text) if !text.contains('\n') => Ok(text),
-        Ok(_) | Err(_) => Err(bad("has a name that cannot be written in a list".into())),
+        Ok(_) | Err(_) => Err(bad("has a name that cannot be stored in the list".into())),
     }
 }
 

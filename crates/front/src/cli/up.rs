@@ -1,4 +1,4 @@
-//! `up`: make the configuration run, and in the foreground stay with it until Ctrl-C.
+//! `up`: applies the configuration and, in the foreground, follows its services until Ctrl-C.
 
 use super::configuration::Choice;
 use super::daemon::{statuses, still_running};
@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longer than one long poll: an answer comes first.
+/// Read timeout, longer than a long poll.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// While services stop, their last words are fetched this often.
+/// Polling interval for the last output while services stop.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// After the end of a service its state is looked at this often, and this many seconds apart.
+/// Number of state checks after the end of a service, and the seconds between them.
 const LOOKS: u32 = 4;
 const SOON: f64 = 0.3;
 
@@ -59,7 +59,7 @@ pub(crate) fn up(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     in_foreground(session, &choice, &mut input)
 }
 
-/// Where no Proctor runs, a file with mistakes in it is no reason to start one.
+/// If no Proctor runs, an invalid file must not start one.
 fn check_first(session: &Session<'_>, choice: &Choice) -> Result<(), Failure> {
     let Some(path) = choice.path() else { return Ok(()) };
     if session.find()?.is_some() {
@@ -72,7 +72,7 @@ fn check_first(session: &Session<'_>, choice: &Choice) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Which configuration runs, and why this one. The built-in example has a text of its own.
+/// Reports which configuration is used, and why. The built-in example has its own text.
 fn tell_source(session: &Session<'_>, choice: &Choice, begun: &up::Output) {
     if !begun.example {
         session.terminal.note(&choice.describe(&begun.source));
@@ -81,7 +81,7 @@ fn tell_source(session: &Session<'_>, choice: &Choice, begun: &up::Output) {
 
 fn output(answer: Value) -> Result<up::Output, OpError> {
     serde_json::from_value(answer).map_err(|error| {
-        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+        OpError::new(Code::Internal, format!("cannot decode the response: {error}"))
     })
 }
 
@@ -89,7 +89,7 @@ fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) 
     session.connect(true)?;
     let interrupts = Interrupts::catch()?;
     let since = rfc3339(proctor_sys::clock::now().wall);
-    // Nobody waits for the start: the logs below show how it goes.
+    // The command does not wait for the start; the logs show it.
     input["no_wait"] = json!(true);
     let begun = output(session.call("service.up", input)?)?;
     welcome(session, &begun);
@@ -109,7 +109,7 @@ fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) 
     match follow.until_interrupted(session, &interrupts)? {
         Until::Interrupted => {}
         Until::Ended => {
-            session.terminal.note("Proctor was ended by somebody else");
+            session.terminal.note("Proctor was stopped by another command");
             return Ok(0);
         }
         Until::Done(services) => return done(session, &services),
@@ -117,14 +117,14 @@ fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) 
     stop(session, &interrupts, &mut follow, &ours)
 }
 
-/// The services that Ctrl-C stops: those that this command has started. A Proctor that it has launched has started them
-/// all, some perhaps before it was asked to.
+/// Returns the services that Ctrl-C stops: those that this command started. If it launched Proctor, these are all services, some
+/// perhaps started before the request.
 fn stopped_at_the_end(begun: &up::Output, launched: bool) -> Vec<String> {
     let is_ours = |report: &&Report| launched || report.result != Outcome::AlreadyRunning;
     begun.services.iter().filter(is_ours).map(|report| report.service.name.clone()).collect()
 }
 
-/// What runs, and what Ctrl-C does about it.
+/// Reports the running services, and the effect of Ctrl-C.
 fn announcement(source: &str, names: &[String], ours: &[String]) -> String {
     let left: Vec<&str> =
         names.iter().filter(|name| !ours.contains(name)).map(String::as_str).collect();
@@ -140,23 +140,23 @@ fn announcement(source: &str, names: &[String], ours: &[String]) -> String {
     }
 }
 
-/// The logs of some services, page after page.
+/// Follower of the logs of some services.
 struct Follow {
     input: Value,
     view: View,
-    /// Nobody takes the output any more: the terminal or the pipe was closed.
+    /// True if the terminal or the pipe was closed.
     unheard: bool,
-    /// A service has ended: look this many times more whether all have.
+    /// Remaining checks whether all services have ended, after one has.
     looks: u32,
 }
 
-/// Why nothing more is shown.
+/// Reason why following ended.
 enum Until {
     /// Ctrl-C, TERM, a closed terminal, or a closed pipe.
     Interrupted,
-    /// Proctor has ended in order, and nothing of its services is left behind.
+    /// Proctor has ended in order and left no service behind.
     Ended,
-    /// All services are done or have failed for good.
+    /// All services are done or have failed permanently.
     Done(Vec<ServiceStatus>),
 }
 
@@ -177,7 +177,7 @@ impl Follow {
                     Ok(_) if self.unheard => return Ok(Until::Interrupted),
                     Ok(Some(services)) => return Ok(Until::Done(services)),
                     Ok(None) => {}
-                    // Proctor was replaced meanwhile: its successor knows the same logs.
+                    // Proctor was replaced; its successor has the same logs.
                     Err(Failure::Op(error)) if error.code == Code::ConnectionLost => {
                         client = match session.find()? {
                             Some(client) => client,
@@ -192,7 +192,7 @@ impl Follow {
         }
     }
 
-    /// Show the page that has come and ask for the next; all services, if they are done.
+    /// Shows the page that has come and requests the next. Returns all services if they are done.
     fn take_in(&mut self, client: &mut Client) -> Result<Option<Vec<ServiceStatus>>, Failure> {
         let answer = client.receive(PATIENCE).map_err(OpError::from)?;
         self.show(answer)?;
@@ -201,8 +201,8 @@ impl Follow {
         Ok(done)
     }
 
-    /// After the end of a service: have all ended, with nobody to start them again? Its mark is in the log a moment before
-    /// its state is known, so one look is not enough.
+    /// After the end of a service, checks whether all have ended and will not be restarted. The exit mark is in the log a moment
+    /// before the state changes, so one check is not enough.
     fn all_done(&mut self, client: &mut Client) -> Result<Option<Vec<ServiceStatus>>, Failure> {
         if self.looks == 0 {
             return Ok(None);
@@ -216,7 +216,7 @@ impl Follow {
         Ok(services.iter().all(over).then_some(services))
     }
 
-    /// Show what is there now.
+    /// Shows all output available now.
     fn catch_up(&mut self, client: &mut Client) -> Result<(), Failure> {
         self.input["wait"] = json!(0);
         loop {
@@ -227,13 +227,13 @@ impl Follow {
         }
     }
 
-    /// Show a page; whether more is there already.
+    /// Shows a page. Returns true if more is available.
     fn show(&mut self, answer: Value) -> Result<bool, Failure> {
         let page = logs::page(answer)?;
         if page.items.iter().any(|item| item.kind == Kind::Exited) {
             self.looks = LOOKS;
         }
-        // What was started is stopped all the same; only there is nobody to tell.
+        // The services are stopped even if the reader of the output is gone.
         self.unheard = self.unheard || self.view.show(&page.items).is_err();
         logs::go_on(&mut self.input, &page.cursor);
         Ok(page.more)
@@ -247,12 +247,13 @@ fn stop(
     ours: &[String],
 ) -> Ended {
     if ours.is_empty() {
-        session.terminal.note("nothing was started by this command; the services go on running");
+        session.terminal.note("this command started no services; they keep running");
         return Ok(0);
     }
-    session
-        .terminal
-        .note_over(&format!("stopping {}; Ctrl-C again leaves that to Proctor", ours.join(", ")));
+    session.terminal.note_over(&format!(
+        "stopping {}; press Ctrl-C again to let Proctor finish that",
+        ours.join(", ")
+    ));
     let input = json!({ "names": ours });
     let (mut stopper, mut reader) = (session.another()?, session.another()?);
     let progress = Progress::plain(session, "to stop", &input);
@@ -263,9 +264,9 @@ fn stop(
             Came::Nothing => follow.catch_up(&mut reader)?,
             Came::Interrupt => {
                 drop(progress);
-                session.terminal.note_over(
-                    "left: Proctor goes on stopping them; `proctor list` shows how far it is",
-                );
+                session
+                    .terminal
+                    .note_over("left: Proctor continues to stop them; see `proctor list`");
                 return Ok(Code::Timeout.exit());
             }
         }
@@ -274,7 +275,7 @@ fn stop(
     drop(progress);
     follow.catch_up(&mut reader)?;
     let stopped: Changed = serde_json::from_value(answer.clone()).map_err(|error| {
-        OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+        OpError::new(Code::Internal, format!("cannot decode the response: {error}"))
     })?;
     if !stopped.settled {
         return session.terminal.answer(operate::entry("service.stop")?, &answer);
@@ -284,7 +285,7 @@ fn stop(
         match still_running(session)?.as_slice() {
             [] => drop(daemon::end(session, "daemon.stop", &json!({}))?),
             names => session.terminal.note(&format!(
-                "started meanwhile and still running: {}; `proctor down` stops everything",
+                "started meanwhile and still running: {}; stop all with `proctor down`",
                 names.join(", ")
             )),
         }
@@ -292,15 +293,15 @@ fn stop(
     Ok(0)
 }
 
-/// Nothing runs any more and nothing will: there is nothing to stay for.
+/// Ends the command, because nothing runs and nothing will.
 fn done(session: &mut Session<'_>, services: &[ServiceStatus]) -> Ended {
     let failed: Vec<&str> =
         services.iter().filter(|s| s.state == State::Failed).map(|s| s.name.as_str()).collect();
     session.terminal.note_over(&match failed.as_slice() {
         [] => "all services are done".to_owned(),
-        names => format!("nothing runs any more; failed: {}", names.join(", ")),
+        names => format!("no service runs any more; failed: {}", names.join(", ")),
     });
-    // Services also get done because somebody else ends Proctor: one that does not answer is ending already.
+    // Services also end because another command stops Proctor; a Proctor that does not respond is ending already.
     if session.launched && still_running(session).is_ok_and(|names| names.is_empty()) {
         match daemon::end(session, "daemon.stop", &json!({})) {
             Err(Failure::Op(error)) if error.code == Code::Unavailable => {}
@@ -310,14 +311,14 @@ fn done(session: &mut Session<'_>, services: &[ServiceStatus]) -> Ended {
     Ok(if failed.is_empty() { 0 } else { Code::ServiceFailed.exit() })
 }
 
-/// For somebody who has no configuration yet: what is running, and what to write.
+/// Explains the example to a user without a configuration.
 fn welcome(session: &Session<'_>, begun: &up::Output) {
     if begun.example {
         session.terminal.note(WELCOME);
     }
 }
 
-/// What the caller should know before the output of services begins.
+/// Prints notes for the caller before the output of services.
 fn tell_notes(session: &Session<'_>, begun: &up::Output) {
     for note in &begun.notes {
         session.terminal.note(note);
@@ -327,8 +328,8 @@ fn tell_notes(session: &Session<'_>, begun: &up::Output) {
 const WELCOME: &str = "
 There is no proctor.yaml here, so this is Proctor's built-in example: a few
 small services. In another terminal, `proctor list` shows them, `proctor
-logs -f` what they say, `proctor config --example` how they are written.
-To run your own, write a file named proctor.yaml and call `proctor up` again:
+logs -f` their output, and `proctor config --example` their configuration.
+To run your own, write a file named proctor.yaml and run `proctor up` again:
 
 supervisor:
   services:

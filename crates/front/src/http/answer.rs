@@ -1,4 +1,4 @@
-//! What goes back: JSON, errors with their status, and the headers that every answer has.
+//! Responses: JSON, errors with their status, and the headers of every response.
 
 use axum::body::Body;
 use axum::http::header::{
@@ -11,10 +11,10 @@ use proctor_ops::error::{Code, OpError};
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// Seconds after which somebody who came at a bad moment may come again.
+/// Seconds until a retry after a temporary refusal.
 const COME_AGAIN: HeaderValue = HeaderValue::from_static("1");
 
-/// Nothing of ours is to be shown inside of other pages, run as a script, guessed at, or kept.
+/// Headers that keep browsers from framing, executing, sniffing or caching a response.
 const HARMLESS: [(HeaderName, HeaderValue); 6] = [
     (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     (X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
@@ -30,7 +30,7 @@ const HARMLESS: [(HeaderName, HeaderValue); 6] = [
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
 ];
 
-/// A request that is not served: an error, and its status where HTTP has a better one than the table.
+/// An error response, with its own status if HTTP has a better one than the table.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) error: OpError,
@@ -70,7 +70,7 @@ impl From<OpError> for Refusal {
     }
 }
 
-/// The status of an error, as its row in the table says.
+/// Returns the status of an error from its row in the table.
 pub(super) fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
@@ -86,7 +86,7 @@ pub(super) fn answer(
     response
 }
 
-/// What every answer says to browsers, unless it said something else itself.
+/// Adds the headers for browsers, unless the response has set them.
 pub(super) fn make_harmless(response: &mut Response<Body>) {
     let headers = response.headers_mut();
     for (name, value) in HARMLESS {

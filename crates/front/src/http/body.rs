@@ -1,4 +1,4 @@
-//! The body of a request: JSON of a bounded size that arrives within a time.
+//! Body of a request: JSON of a bounded size, within a time limit.
 
 use super::answer::Refusal;
 use super::connection::Shared;
@@ -13,16 +13,16 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A body has to be there this long after its head.
+/// Timeout of a body after its head.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// A body of somebody without a token. They may only look, and what they look for is short.
+/// Maximum body of a caller without a token; such a caller may only read.
 const MOST_OF_NAMELESS: usize = 64 << 10;
 
-/// A body of who is no admin: no environment comes along with what they may do.
+/// Maximum body of a caller without the admin role; such requests contain no environment.
 const MOST_OF_OTHERS: usize = 512 << 10;
 
-/// The object that a body is; nothing at all is an empty one.
+/// Returns the body as an object; an empty body is an empty object.
 pub(super) async fn object(
     shared: &Shared,
     principal: &Principal,
@@ -41,12 +41,12 @@ pub(super) async fn object(
     }
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(Refusal::bad_input("the body is JSON, but no object")),
+        Ok(_) => Err(Refusal::bad_input("the body is not a JSON object")),
         Err(error) => Err(Refusal::bad_input(format!("the body is not JSON: {error}"))),
     }
 }
 
-/// All of a body, as far as this caller may send one.
+/// Reads the whole body, up to the caller's maximum.
 pub(super) async fn bytes(
     shared: &Shared,
     principal: &Principal,
@@ -72,7 +72,7 @@ pub(super) async fn bytes(
     })
 }
 
-/// All of it, with room for what has come so far.
+/// Reads the whole body and holds room for the received bytes.
 async fn collect(mut body: Body, most: usize, room: &mut Room) -> Result<Vec<u8>, Refusal> {
     if body.size_hint().lower() > most as u64 {
         return Err(too_large(most));
@@ -81,7 +81,7 @@ async fn collect(mut body: Body, most: usize, room: &mut Room) -> Result<Vec<u8>
     while let Some(frame) = body.frame().await {
         let frame =
             frame.map_err(|error| Refusal::bad_input(format!("the body ended early: {error}")))?;
-        // What follows a body in pieces is not of interest.
+        // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
         let length = bytes.len() + data.len();
         if length > most {
@@ -115,7 +115,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
     use tokio::sync::Semaphore;
 
-    /// A body of which these come, and then nothing for ever.
+    /// A body that sends this and then nothing more.
     struct Idle(Option<&'static str>);
 
     impl HttpBody for Idle {

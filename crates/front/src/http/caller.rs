@@ -1,4 +1,4 @@
-//! Who sends a request: a token in `Authorization`, or nobody in particular.
+//! Caller of a request: a token in `Authorization`, or a caller without one.
 
 use super::answer::Refusal;
 use super::connection::Visitor;
@@ -25,7 +25,7 @@ pub(super) fn caller(
 pub(super) fn presented(headers: &HeaderMap) -> Result<Option<&str>, Refusal> {
     let Some(value) = single(headers, &AUTHORIZATION)? else { return Ok(None) };
     let token = value.to_str().ok().and_then(bearer).ok_or_else(|| {
-        OpError::new(Code::Unauthenticated, "the Authorization header has no token in it")
+        OpError::new(Code::Unauthenticated, "the Authorization header contains no token")
             .help("send 'Authorization: Bearer TOKEN'")
     })?;
     Ok(Some(token))

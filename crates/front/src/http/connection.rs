@@ -1,4 +1,4 @@
-//! One connection: its time limits, its requests one after the other, and what they share.
+//! One connection: its time limits, its requests in order, and their shared state.
 
 use super::answer::{Refusal, make_harmless};
 use super::patient::Patient;
@@ -30,33 +30,33 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// A request's head has to be there this long after the connection, or the answer before it; this is also how long an idle
-/// connection is kept.
+/// Timeout of a request's head, after the connection or the previous response. An idle connection is also closed after this
+/// time.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
-/// Of a request's head, address included. Tokens and cookies of other programs on the same host fit many times.
+/// Maximum size of a request's head with its address. Cookies of other programs on the host fit many times.
 const LARGEST_HEAD: usize = 16 << 10;
 
-/// Requests that may be under way at once: less than half of what `ops` allows, so that the command line always gets in.
+/// Maximum concurrent requests: less than half of the limit in `ops`, so the command line always gets in.
 const MOST_AT_ONCE: usize = 192;
 
-/// Streams at once; each is a long poll that never ends.
+/// Maximum concurrent streams; each is an endless long poll.
 const MAX_STREAMS: usize = 256;
 
-/// Streams and requests at once of one caller: a token, or all without one. Others keep their room.
+/// Maximum concurrent streams and requests of one caller (a token, or all without one), so others have room.
 const MAX_STREAMS_OF_ONE: usize = 64;
 const MAX_REQUESTS_OF_ONE: usize = 128;
 
-/// Callers that are counted; those who have nothing under way are forgotten.
+/// Maximum counted callers; idle ones are forgotten.
 const MAX_CALLERS: usize = 512;
 
-/// KiB of all request bodies together that are held at once, of callers with a token.
+/// Maximum KiB of all request bodies in memory, for callers with a token.
 const MOST_BODIES: usize = 8 << 10;
 
-/// ... and of those without one, who have their own, so that they keep nobody out.
+/// Maximum KiB for callers without a token, who have a separate budget.
 const MOST_NAMELESS_BODIES: usize = 2 << 10;
 
-/// What all connections have in common.
+/// State shared by all connections.
 pub(super) struct Shared {
     dispatch: Arc<dyn Dispatch>,
     settings: watch::Receiver<Arc<Settings>>,
@@ -65,7 +65,7 @@ pub(super) struct Shared {
     streams: Share,
     pub(super) bodies: Arc<Semaphore>,
     pub(super) nameless_bodies: Arc<Semaphore>,
-    /// Of this daemon: generations of another one mean something else.
+    /// Identifies this daemon; a generation of another daemon has no meaning here.
     pub(super) era: u64,
     pub(super) mcp: Endpoint,
 }
@@ -75,14 +75,14 @@ pub(super) struct Connection {
     visitor: Visitor,
 }
 
-/// Who is at the other end, as far as the connection tells.
+/// The caller, as far as the connection tells.
 pub(super) struct Visitor {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) secure: bool,
     pub(super) shared: Arc<Shared>,
     seat: Seat,
-    /// What the kernel says of somebody without a token: asked once, if at all.
+    /// Principal of a caller without a token; the kernel is asked at most once.
     nameless: OnceLock<Principal>,
 }
 
@@ -120,10 +120,10 @@ impl Connection {
         Connection { stream, visitor }
     }
 
-    /// Until either side ends it.
+    /// Serves until either side closes the connection.
     pub(super) async fn serve(self) {
         let Connection { stream, mut visitor } = self;
-        // Answers are written whole; waiting for more to say only delays them.
+        // Responses are written completely; Nagle's algorithm would only delay them.
         stream.set_nodelay(true).ok();
         let tls = visitor.shared.settings().tls.clone();
         let Some(tls) = tls else { return requests(stream, Arc::new(visitor)).await };
@@ -136,7 +136,7 @@ impl Connection {
                 visitor.secure = true;
                 requests(stream, Arc::new(visitor)).await;
             }
-            Err(error) => tracing::debug!(peer = %visitor.peer, %error, "no TLS"),
+            Err(error) => tracing::debug!(peer = %visitor.peer, %error, "TLS handshake failed"),
         }
     }
 }
@@ -199,32 +199,32 @@ async fn call(router: Router, request: Request<Body>) -> Response<Body> {
 }
 
 impl Visitor {
-    /// The connection is at work until what this returns is dropped.
+    /// Marks the connection as busy until the result is dropped.
     pub(super) fn busy(&self) -> Busy {
         self.seat.busy()
     }
 
-    /// Until the connection is to end.
+    /// Waits until the connection has to end.
     pub(super) async fn leave(&self) {
         self.seat.leave().await;
     }
 
-    /// Until the token of this caller is valid no longer.
+    /// Waits until the token of this caller becomes invalid.
     pub(super) fn token_gone(&self, caller: &Caller) -> impl Future<Output = ()> + Send + use<> {
         self.shared.dispatch.token_gone(caller)
     }
 
-    /// Who is here without a token.
+    /// Returns the principal of a caller without a token.
     pub(super) fn nameless(&self) -> Principal {
         self.nameless.get_or_init(|| nearby::without_token(self.local, self.peer)).clone()
     }
 
-    /// Whose token this is.
+    /// Returns the principal of a token.
     pub(super) fn authenticate(&self, presented: &str, front: Front) -> Result<Principal, OpError> {
         self.shared.dispatch.authenticate(self.unknown(front), presented)
     }
 
-    /// Have it written down that something was refused before it was known who asks for it.
+    /// Records a refusal before the caller is known.
     pub(super) fn turned_away(&self, what: &'static str, front: Front, error: &OpError) {
         self.shared.dispatch.turned_away(self.unknown(front), what, error);
     }
@@ -233,7 +233,7 @@ impl Visitor {
         Caller::remote(Principal::Anonymous, front, self.peer)
     }
 
-    /// Whether this caller may do this at all: asked before a body is read.
+    /// Checks whether this caller may perform the operation, before a body is read.
     pub(super) fn may_ask(
         &self,
         caller: &Caller,
@@ -243,7 +243,7 @@ impl Visitor {
         self.shared.dispatch.may_ask(caller, entry, known)
     }
 
-    /// Do an operation. Only now the connection is at work: one that is slow to say what it wants may have to go.
+    /// Performs an operation. The connection is busy only from here on, so a slow sender may be closed.
     pub(super) async fn dispatch(
         &self,
         caller: Caller,
@@ -254,7 +254,7 @@ impl Visitor {
         self.read(caller, entry, input).await
     }
 
-    /// One page of a stream, which has its own room.
+    /// Reads one page of a stream, which has its own room.
     pub(super) fn read(
         &self,
         caller: Caller,
@@ -264,25 +264,25 @@ impl Visitor {
         self.shared.dispatch.dispatch(caller, entry.meta.name.to_owned(), input, Form::Json)
     }
 
-    /// Room for one more request.
+    /// Takes room for a request.
     pub(super) fn request(&self, caller: &Caller) -> Result<Room, OpError> {
         self.shared.requests.take(caller)
     }
 
-    /// Room for one more stream.
+    /// Takes room for a stream.
     pub(super) fn stream(&self, caller: &Caller) -> Result<Room, OpError> {
         self.shared.streams.take(caller)
     }
 }
 
-/// Room that all callers share, of which no caller gets more than a part.
+/// Room shared by all callers, with a maximum for each.
 struct Share {
     all: Arc<Semaphore>,
     of_one: usize,
     callers: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// A place among all, and one among those of the caller.
+/// A permit of the total, and one of the caller.
 pub(super) type Room = [OwnedSemaphorePermit; 2];
 
 impl Share {
@@ -306,7 +306,7 @@ impl Share {
 
 fn room(semaphore: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, OpError> {
     Arc::clone(semaphore).try_acquire_owned().map_err(|_| {
-        OpError::new(Code::Busy, "too many requests at once").help("try again in a moment")
+        OpError::new(Code::Busy, "too many requests at once").help("retry in a moment")
     })
 }
 

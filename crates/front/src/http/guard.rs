@@ -1,8 +1,8 @@
-//! What is looked at before a request is even read: for whom it is, from which page it comes, and that it carries no secret
-//! where secrets are written down.
+//! Checks before a request is read: its host, the origin of the page that sends it, and no secrets in the address, which is
+//! logged.
 //!
-//! A web page anywhere can make the browser of somebody on this machine send requests to it. So the name in `Host` must be
-//! one of ours (a name of theirs that resolves to our address is not), and the page must be one of ours, too.
+//! Any web page can make a local browser send requests to this machine. So the name in `Host` must be one of ours (a foreign
+//! name that resolves to our address is not), and so must the page.
 
 use super::answer::Refusal;
 use super::connection::Visitor;
@@ -19,15 +19,15 @@ use proctor_core::config::listen::Http;
 use proctor_ops::error::{Code, OpError};
 use std::net::IpAddr;
 
-/// What became of a request that is not refused.
+/// Result for a request that is not refused.
 pub(super) enum Passed {
-    /// Go on; a page of this other origin may see the answer.
+    /// Continue; a page of this other origin may see the response.
     Yes(Option<HeaderValue>),
-    /// A browser asks whether it may send a request; this says so.
+    /// Response to a preflight request of a browser.
     Asks(Response<Body>),
 }
 
-/// Parameters of an address that people put tokens into.
+/// Query parameters in which people put tokens.
 const SECRETS: [&str; 4] = ["token", "access_token", "api_key", "authorization"];
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
@@ -36,7 +36,7 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
      mcp-protocol-version, mcp-session-id, prefer",
 );
 const EXPOSED: HeaderValue = HeaderValue::from_static("etag, mcp-session-id, proctor-verdict");
-/// A browser asks again after ten minutes.
+/// Seconds until a browser repeats a preflight request.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 pub(super) fn check<B>(
@@ -48,9 +48,9 @@ pub(super) fn check<B>(
     if !is_ours(host.host(), visitor, http) {
         return Err(OpError::new(
             Code::Forbidden,
-            format!("'{}' is no name of this Proctor", host.host()),
+            format!("'{}' is not a host name of this Proctor", host.host()),
         )
-        .help("call it by its address, or add the name to 'supervisor.http.allowed_hosts'")
+        .help("use its address, or add the name to 'supervisor.http.allowed_hosts'")
         .into());
     }
     let foreign = origin(request, &host, visitor, http)?;
@@ -66,7 +66,7 @@ pub(super) fn check<B>(
     })
 }
 
-/// Let the page of another origin see the answer.
+/// Lets the page of another origin see the response.
 pub(super) fn allow(foreign: Option<HeaderValue>, response: &mut Response<Body>) {
     let headers = response.headers_mut();
     if let Some(origin) = foreign {
@@ -87,18 +87,18 @@ fn preflight(origin: HeaderValue) -> Response<Body> {
     response
 }
 
-/// The one host that the request is for.
+/// Returns the only host of the request.
 fn host<B>(request: &Request<B>) -> Result<Authority, Refusal> {
     let value = single(request.headers(), &HOST)?
         .ok_or_else(|| Refusal::bad_input("the request has no Host header"))?;
-    let wrong = || Refusal::bad_input("the Host header is not a host");
+    let wrong = || Refusal::bad_input("the Host header is invalid");
     let host = Authority::try_from(value.as_bytes()).map_err(|_| wrong())?;
     if host.host().is_empty() || port(&host).is_none() {
         return Err(wrong());
     }
     match request.uri().authority() {
         Some(target) if target != &host => {
-            Err(Refusal::bad_input("the request is for one host and its Host header for another"))
+            Err(Refusal::bad_input("the Host header differs from the host in the address"))
         }
         Some(_) | None => Ok(host),
     }
@@ -118,13 +118,13 @@ fn is_ours(host: &str, visitor: &Visitor, http: &Http) -> bool {
     }
 }
 
-/// A listener on `::` has clients by IPv4, too, and calls them and itself `::ffff:…`.
+/// A listener on `::` also has IPv4 clients, with addresses such as `::ffff:…`.
 fn is_address_of_ours(address: IpAddr, local: IpAddr) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || address == local.to_canonical()
 }
 
-/// The origin of the page that sends this, if it is another than ours and allowed.
+/// Returns the origin of the sending page, if it is foreign and allowed.
 fn origin<B>(
     request: &Request<B>,
     host: &Authority,
@@ -157,8 +157,8 @@ fn same_place(authority: &str, host: &Authority, secure: bool) -> bool {
         && their_port.unwrap_or(usual) == port.unwrap_or(usual)
 }
 
-/// The port after the host, if there is one; `None` if anything else stands beside the host. The parser of addresses takes
-/// `127.0.0.1:80.example` for the host 127.0.0.1 without a port.
+/// Returns the port after the host, if there is one; `None` if there is other text. The address parser would accept
+/// `127.0.0.1:80.example` as the host 127.0.0.1 without a port.
 fn port(authority: &Authority) -> Option<Option<u16>> {
     let rest = authority.as_str().strip_prefix(authority.host())?;
     if rest.is_empty() {
@@ -169,8 +169,8 @@ fn port(authority: &Authority) -> Option<Option<u16>> {
     digits.parse().ok().map(Some)
 }
 
-/// Browsers say when a request comes from a page elsewhere, also where they send no Origin: an image, a script. A link that
-/// somebody follows is fine; it only shows them something.
+/// Browsers report a request from a page of another site even without an Origin header: an image, a script. A followed link is
+/// allowed, because it only shows something to the user.
 fn refuse_other_sites<B>(request: &Request<B>) -> Result<(), Refusal> {
     let said = |name: &'static str| {
         single(request.headers(), &HeaderName::from_static(name))
@@ -187,20 +187,22 @@ fn refuse_other_sites<B>(request: &Request<B>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Addresses are written into histories and logs.
+/// Refuses secrets in an address, because addresses are stored in histories and logs.
 fn refuse_secrets<B>(request: &Request<B>) -> Result<(), Refusal> {
     let names = query::names(request.uri().query().unwrap_or_default());
     let secret =
         names.into_iter().find(|name| SECRETS.contains(&name.to_ascii_lowercase().as_str()));
     match secret {
         None => Ok(()),
-        Some(name) => Err(OpError::bad_input(format!("'{name}' does not belong in an address"))
-            .help("send a token as 'Authorization: Bearer TOKEN'; if this one is real, revoke it")
+        Some(name) => Err(OpError::bad_input(format!("'{name}' must not be in the address"))
+            .help(
+                "send a token as 'Authorization: Bearer TOKEN'; if this is a real token, revoke it",
+            )
             .into()),
     }
 }
 
-/// The only value of a header. Two are read differently by different programs.
+/// Returns the only value of a header. Programs disagree about duplicates.
 pub(super) fn single<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,
@@ -209,7 +211,7 @@ pub(super) fn single<'a>(
     let first = values.next();
     match values.next() {
         None => Ok(first),
-        Some(_) => Err(Refusal::bad_input(format!("the header '{name}' is there twice"))),
+        Some(_) => Err(Refusal::bad_input(format!("the header '{name}' is given twice"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/mcp`: what MCP shares with the rest of HTTP: who calls, how much may come in, how long it may take.
+//! `/mcp`: applies the callers, limits and timeouts of HTTP to MCP.
 
 use super::answer::Refusal;
 use super::connection::{Room, Visitor};
@@ -36,7 +36,7 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, Refusal> {
     if let Some(token) = caller::presented(&parts.headers)?.map(ToOwned::to_owned) {
         parts.extensions.insert(Presented(token));
     }
-    // Who may not even look is told at the door, not by each tool.
+    // A caller that may not even read is refused here, not by each tool.
     visitor.may_ask(&caller, dashboard::entry("service.list")?, &json!({}))?;
     let room = match Endpoint::listens(&parts) {
         true => visitor.stream(&caller)?,
@@ -49,8 +49,8 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, Refusal> {
     Ok(response.map(|body| Body::new(Held::new(body, (visitor, gone), room, busy))))
 }
 
-/// An answer that goes on: it has its place until it is over, and gives it up when the connection is to end or
-/// the token of the caller is valid no longer.
+/// A streaming response. It holds its slot until it ends, and ends when the connection has to close or the caller's token becomes
+/// invalid.
 struct Held {
     body: Body,
     leaving: Pin<Box<dyn Future<Output = ()> + Send>>,

@@ -1,17 +1,18 @@
-//! The HTTP front: `/api/v1` made from the table of operations, the paths that dashboards know, and a few pages.
+//! The HTTP front: `/api/v1` from the table of operations, the paths of earlier dashboards, and a few pages.
 //!
-//! How an operation becomes a route, for all of them alike:
-//! - `POST /api/v1/{noun}/{verb}` with the input as a JSON object, whatever the operation.
-//! - `GET` at the same path with the input as query parameters, if it only reads. A list is a parameter that is repeated.
-//! - Where the operation names a resource (`Meta::at`), that path and method, too: the parameter in the path fills one field of
+//! Routes of an operation:
+//! - `POST /api/v1/{noun}/{verb}` with the input as a JSON object, for every operation.
+//! - `GET` at that path with the input as query parameters, if it only reads. A list is a repeated parameter.
+//! - If the operation names a resource (`Meta::at`), also that path and method: the parameter in the path fills one field of
 //!   the input, the rest comes as a query (GET, DELETE) or as a body (POST).
 //!
-//! The answer is the output, exactly as `--json` prints it; an error is `{code,message,help,details}` with the status of its row
-//! in `ops::error::TABLE`. That what was asked for is not what is (a command line exits with a code then) is said by the header
-//! `Proctor-Verdict`. A caller's `environment` and `base_dir` are fields of the input like all others: without them the
-//! daemon's own environment is used, and relative paths are refused.
+//! The response is the output, exactly as `--json` prints it. An error is `{code,message,help,details}` with the
+//! status of its row
+//! in `ops::error::TABLE`. The header `Proctor-Verdict` reports that the requested state was not reached (a command line exits
+//! with a code then). A caller's `environment` and `base_dir` are ordinary input fields: without them the daemon's own
+//! environment is used, and relative paths are rejected.
 //!
-//! On the way of every request: `guard` (Host, Origin, no token in the address), route, `caller` (who is it), then `ops`.
+//! Every request passes `guard` (Host, Origin, no token in the address), route, `caller` (identity), then `ops`.
 
 mod answer;
 mod body;
@@ -43,16 +44,16 @@ use std::time::Duration;
 use tls::Acceptor;
 use tokio::sync::watch;
 
-/// From one attempt to read a certificate that cannot be read to the next.
+/// Interval between attempts to read a certificate.
 const TRY_AGAIN: Duration = Duration::from_secs(3);
 
-/// What the configuration says, ready to be used.
+/// Settings from the configuration, ready for use.
 struct Settings {
     http: Http,
     tls: Option<Acceptor>,
 }
 
-/// Serve HTTP wherever the configuration says, until the future is dropped. Sessions of MCP are kept in the folder `sessions`.
+/// Serves HTTP as configured, until the future is dropped. MCP sessions are stored in the folder `sessions`.
 pub async fn serve(
     listener: Listener<impl Fn(State)>,
     dispatch: Arc<dyn Dispatch>,
@@ -80,7 +81,7 @@ pub async fn serve(
     }
 }
 
-/// Bring every change of the configuration to those who serve. A certificate that cannot be read turns the listener off.
+/// Applies every change of the configuration. A certificate that cannot be read turns the listener off.
 async fn follow(
     mut wanted: watch::Receiver<Arc<Listeners>>,
     current: &watch::Sender<Arc<Settings>>,
@@ -92,7 +93,7 @@ async fn follow(
         let tls = listeners.http.tls.as_ref().map(tls::load).transpose();
         let why = tls.as_ref().err().cloned();
         if let Some(why) = &why {
-            tracing::warn!(why, "HTTPS cannot be served");
+            tracing::warn!(why, "cannot serve HTTPS");
             listeners.http.place = Place::Off;
         }
         trouble.lock().expect("nothing panics in between").clone_from(&why);
@@ -107,7 +108,7 @@ async fn follow(
         };
         tokio::select! {
             changed = wanted.changed() => if changed.is_err() {
-                // Nobody is left who could want something else.
+                // The sender is gone, so no change can follow.
                 std::future::pending::<()>().await;
             },
             () = again => {}

@@ -1,4 +1,4 @@
-//! A request to an operation: from address, query and body to its input, and from its output to an answer.
+//! Converts address, query and body of a request to the input of an operation, and its output to a response.
 
 use super::answer::{JSON, Refusal, answer};
 use super::connection::Visitor;
@@ -17,12 +17,12 @@ use proctor_ops::reply::Reply;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Says that what was asked for is not what is.
+/// Header that reports that the requested state was not reached.
 const VERDICT: HeaderName = HeaderName::from_static("proctor-verdict");
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// The field of an input that asks for an answer at once.
+/// Input field that asks for a response at once.
 const BACKGROUND: &str = "background";
 
 pub(super) async fn serve(route: &'static Route, request: Request<Body>) -> Response<Body> {
@@ -46,7 +46,7 @@ async fn respond(
         Method::Post => {
             let known = named.iter().map(|(field, value)| ((*field).to_owned(), value.clone()));
             visitor.may_ask(&caller, route.entry, &known.collect())?;
-            // Escapes make a text longer than what it says.
+            // Escapes make the JSON longer than the text.
             let most = route.entry.meta.max_input * 2;
             let (shared, who) = (&visitor.shared, &caller.principal);
             let mut input = body::object(shared, who, &parts.headers, body, most).await?;
@@ -57,7 +57,7 @@ async fn respond(
     if let Some((field, value)) = named
         && input.insert(field.to_owned(), value).is_some()
     {
-        return Err(Refusal::bad_input(format!("'{field}' is in the path already")));
+        return Err(Refusal::bad_input(format!("'{field}' is already given in the path")));
     }
     if route.how == How::Stream || (follows(&route.fields) && wants_stream(&parts.headers)) {
         return stream::begin(route, visitor, &parts.headers, input).await;
@@ -69,7 +69,7 @@ async fn respond(
     Ok(answer_of(reply, &visitor, &parts.headers))
 }
 
-/// The field that the path fills, and with what.
+/// Returns the field that the path fills, and its value.
 async fn parameter(
     route: &Route,
     request: &mut Request<Body>,
@@ -86,18 +86,18 @@ async fn parameter(
 
 pub(super) fn visitor(parts: &Parts) -> Result<Arc<Visitor>, Refusal> {
     let visitor = parts.extensions.get::<Arc<Visitor>>().cloned();
-    visitor.ok_or_else(|| OpError::new(Code::Internal, "a request without a connection").into())
+    visitor.ok_or_else(|| OpError::new(Code::Internal, "the request has no connection").into())
 }
 
-/// A POST has its input in its body; only how it is to be answered may stand in the address.
+/// A POST has its input in the body; only the form of the response may be in the address.
 fn ask_in_query(route: &Route, query: &str, input: &mut Map<String, Value>) -> Result<(), Refusal> {
     for (name, value) in query::input(&route.fields, query)? {
         if name != BACKGROUND {
-            let message = format!("'{name}' belongs in the body, not in the address");
+            let message = format!("'{name}' must be in the body, not in the address");
             return Err(Refusal::bad_input(message));
         }
         if input.insert(name, value).is_some() {
-            return Err(Refusal::bad_input(format!("'{BACKGROUND}' is in the body already")));
+            return Err(Refusal::bad_input(format!("'{BACKGROUND}' is already given in the body")));
         }
     }
     Ok(())
@@ -138,7 +138,7 @@ fn answer_of(reply: Reply, visitor: &Visitor, headers: &HeaderMap) -> Response<B
     response
 }
 
-/// The same while nothing happens. Weak: what only grows with time (uptime, CPU) is not in it.
+/// Entity tag that stays the same while nothing happens. It is weak: values that grow with time (uptime, CPU) do not affect it.
 fn tag(visitor: &Visitor, generation: u64) -> Option<HeaderValue> {
     let era = visitor.shared.era;
     HeaderValue::try_from(format!("W/\"{era:x}-{generation:x}\"")).ok()

@@ -1,4 +1,4 @@
-//! The paths that belong to no operation: where to begin, whether somebody is there, what can be asked.
+//! Paths without an operation: the welcome page, health, metrics and the API description.
 
 use super::answer::{JSON, Refusal, TEXT, answer};
 use super::operation::visitor;
@@ -18,11 +18,11 @@ const WELCOME: &str = "\
 This is Proctor, a process supervisor.
 
   /api/v1/services   the services, as JSON
-  /openapi.json      everything that can be asked, described
-  /metrics           numbers for a monitoring system
+  /openapi.json      description of the whole interface
+  /metrics           metrics for a monitoring system
   /health            whether Proctor itself works
 
-Looking is free on this machine. For anything else send a token:
+Reading needs no token on this machine. For anything else send a token:
   curl -H \"Authorization: Bearer $(cat \"$(proctor token path)\")\" -X POST URL
 ";
 
@@ -38,12 +38,12 @@ async fn welcome() -> Response<Body> {
     answer(StatusCode::OK, TEXT, WELCOME)
 }
 
-/// It is answered, so it works. Nothing that anybody could want to hide is in it.
+/// Responds if Proctor works. The response contains nothing confidential.
 async fn health() -> Response<Body> {
     answer(StatusCode::OK, JSON, json!({ "status": "ok" }).to_string())
 }
 
-/// The numbers of `daemon.metrics`, in the format that the request asks for.
+/// Returns the metrics of `daemon.metrics` in the requested format.
 async fn metrics(request: Request<Body>) -> Response<Body> {
     let format = Format::of(&accepted(request.headers()));
     match numbers(request, format).await {
@@ -67,8 +67,9 @@ async fn numbers(request: Request<Body>, format: Format) -> Result<String, Refus
     let visitor = visitor(&parts)?;
     let caller = caller::caller(&visitor, &parts.headers, Front::Rest)?;
     let reply = visitor.dispatch(caller, dashboard::entry("daemon.metrics")?, json!({})).await?;
-    let output = serde_json::from_str(&reply.text)
-        .map_err(|error| OpError::new(Code::Internal, format!("cannot read numbers: {error}")))?;
+    let output = serde_json::from_str(&reply.text).map_err(|error| {
+        OpError::new(Code::Internal, format!("cannot decode the metrics: {error}"))
+    })?;
     Ok(format.write(&output))
 }
 

@@ -1,4 +1,4 @@
-//! A stream whose other end has to take what is written to it within a time.
+//! A stream with a timeout for the peer to read written data.
 
 use std::io;
 use std::pin::Pin;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// Bytes that nobody takes for this long will not be taken.
+/// Timeout for the peer to accept pending bytes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Patient<Stream> {
     stream: Stream,
-    /// Runs while something waits to be written.
+    /// Runs while a write is pending.
     deadline: Pin<Box<Sleep>>,
     waiting: bool,
 }
@@ -22,7 +22,7 @@ impl<Stream> Patient<Stream> {
         Patient { stream, deadline: Box::pin(tokio::time::sleep(PATIENCE)), waiting: false }
     }
 
-    /// What became of an attempt to write.
+    /// Handles the result of a write.
     fn written<T>(
         &mut self,
         context: &mut Context<'_>,

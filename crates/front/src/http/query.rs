@@ -1,25 +1,25 @@
-//! The input of an operation as the query of an address: `names=web&names=db&check=true`.
+//! Converts the query of an address to the input of an operation: `names=web&names=db&check=true`.
 //!
-//! Everything in a query is text; the schema of the input says what it is meant to be. What cannot be that stays text, and
-//! the operation says what is wrong with it.
+//! Everything in a query is text; the schema of the input gives the types. Text that does not fit its type is kept, and the
+//! operation reports the error.
 
 use super::answer::Refusal;
 use proctor_ops::table::Entry;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Parameters of one address. The address itself has a limit; this one is for what they become.
+/// Maximum parameters of one address, which itself has a size limit.
 const MOST_PARAMETERS: usize = 1000;
 
-/// What a field is meant to be.
+/// Type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Bool,
     Number,
-    /// Of these.
+    /// A list of these.
     List(Item),
-    /// Cannot stand in a query.
+    /// An object, which cannot be in a query.
     Object,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Item {
     Number,
 }
 
-/// The fields of an operation's input.
+/// Input fields of an operation.
 pub(super) type Fields = BTreeMap<String, Kind>;
 
 pub(super) fn fields(entry: &Entry) -> Fields {
@@ -38,7 +38,7 @@ pub(super) fn fields(entry: &Entry) -> Fields {
     names.filter_map(|name| Some((name.clone(), kind(&schema, name)?))).collect()
 }
 
-/// The input that a query means.
+/// Converts a query to an input.
 pub(super) fn input(fields: &Fields, query: &str) -> Result<Map<String, Value>, Refusal> {
     let mut input = Map::new();
     for (name, value) in pairs(query)? {
@@ -48,7 +48,7 @@ pub(super) fn input(fields: &Fields, query: &str) -> Result<Map<String, Value>, 
             (Some(Kind::List(_)), _) => {
                 drop(input.insert(name, Value::Array(vec![one(kind, value)])))
             }
-            (_, Some(_)) => return Err(Refusal::bad_input(format!("'{name}' is there twice"))),
+            (_, Some(_)) => return Err(Refusal::bad_input(format!("'{name}' is given twice"))),
             (_, None) => drop(input.insert(name, one(kind, value))),
         }
     }
@@ -68,7 +68,7 @@ fn one(kind: Option<Kind>, text: String) -> Value {
     }
 }
 
-/// What the schema says of a field.
+/// Returns the type of a field from the schema.
 fn kind(schema: &Value, name: &str) -> Option<Kind> {
     let field = schema.get("properties")?.get(name)?;
     Some(match type_of(schema, field) {
@@ -83,7 +83,7 @@ fn kind(schema: &Value, name: &str) -> Option<Kind> {
     })
 }
 
-/// The type beside `null`.
+/// Returns the type besides `null`.
 fn type_of<'a>(schema: &'a Value, field: &'a Value) -> &'a str {
     let field = resolved(schema, field);
     match &field["type"] {
@@ -95,7 +95,7 @@ fn type_of<'a>(schema: &'a Value, field: &'a Value) -> &'a str {
     }
 }
 
-/// The field itself, behind a reference or a choice between it and `null`.
+/// Resolves a reference, or a choice between a type and `null`.
 pub(super) fn resolved<'a>(schema: &'a Value, field: &'a Value) -> &'a Value {
     if let Some(path) = field["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
         return schema.pointer(path).map_or(field, |field| resolved(schema, field));
@@ -105,7 +105,7 @@ pub(super) fn resolved<'a>(schema: &'a Value, field: &'a Value) -> &'a Value {
     real.map_or(field, |field| resolved(schema, field))
 }
 
-/// The names in a query, as far as they can be read.
+/// Returns the readable names in a query.
 pub(super) fn names(query: &str) -> Vec<String> {
     let names = query.split('&').filter_map(|pair| pair.split('=').next());
     names.filter_map(decoded).collect()
@@ -114,7 +114,9 @@ pub(super) fn names(query: &str) -> Vec<String> {
 fn pairs(query: &str) -> Result<Vec<(String, String)>, Refusal> {
     let parts: Vec<&str> = query.split('&').filter(|part| !part.is_empty()).collect();
     if parts.len() > MOST_PARAMETERS {
-        return Err(Refusal::bad_input(format!("more than {MOST_PARAMETERS} parameters")));
+        return Err(Refusal::bad_input(format!(
+            "too many parameters: the maximum is {MOST_PARAMETERS}"
+        )));
     }
     let wrong = || Refusal::bad_input("the query is not UTF-8 text in percent encoding");
     let pair = |part: &str| {
@@ -124,7 +126,7 @@ fn pairs(query: &str) -> Result<Vec<(String, String)>, Refusal> {
     parts.into_iter().map(|part| pair(part).ok_or_else(wrong)).collect()
 }
 
-/// Without percent encoding; `None` if that leaves no text.
+/// Decodes percent encoding; `None` if the result is not text.
 pub(crate) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -172,7 +174,7 @@ mod tests {
                 "tail=5&wait=1.5&stream=stderr&grep=a%2Bb+c",
                 json!({ "tail": 5, "wait": 1.5, "stream": "stderr", "grep": "a+b c" }),
             ),
-            // Not for us to judge.
+            // Unknown names and invalid values are passed on.
             ("log.read", "tail=x&nonsense=1", json!({ "tail": "x", "nonsense": "1" })),
             ("service.list", "", json!({})),
         ] {
@@ -185,7 +187,7 @@ mod tests {
         for query in ["grep=%ff", "grep=%", "grep=%4", "%zz=1"] {
             assert!(read("log.read", query).unwrap_err().contains("percent"), "{query}");
         }
-        assert_eq!(read("log.read", "tail=1&tail=2").unwrap_err(), "'tail' is there twice");
+        assert_eq!(read("log.read", "tail=1&tail=2").unwrap_err(), "'tail' is given twice");
         assert!(read("log.read", &"a&".repeat(1001)).unwrap_err().contains("1000"));
     }
 }

@@ -1,4 +1,4 @@
-//! Every route: those that the table of operations gives, and the few that belong to no operation.
+//! Table of routes: those from the table of operations, and the few without an operation.
 
 use super::answer::Refusal;
 use super::query::{self, Fields, Kind};
@@ -14,36 +14,36 @@ use std::sync::{Arc, LazyLock};
 
 const API: &str = "/api/v1";
 
-/// One way to call an operation.
+/// A route to an operation.
 pub struct Route {
     pub method: Method,
-    /// With a parameter as in `/api/v1/services/{name}`.
+    /// Path with a parameter as in `/api/v1/services/{name}`.
     pub path: String,
     pub entry: &'static Entry,
     pub how: How,
-    /// The field of the input that the parameter in the path fills.
+    /// Input field that the path parameter fills.
     pub fills: Option<&'static str>,
     pub(super) fields: Arc<Fields>,
 }
 
 impl Route {
-    /// What the parameter in the path is called.
+    /// Returns the name of the path parameter.
     pub(super) fn parameter(&self) -> &str {
         let inner = self.path.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
         inner.map_or("", |(name, _)| name)
     }
 }
 
-/// What a route answers.
+/// Kind of a route's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// One answer.
+    /// A single response.
     Once,
-    /// One answer after the other, as they come.
+    /// A stream of responses.
     Stream,
 }
 
-/// All routes of operations, in the order of the table.
+/// Returns all routes of operations, in the order of the table.
 pub fn routes() -> &'static [Route] {
     static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| TABLE.iter().flat_map(of).collect());
     &ROUTES
@@ -77,7 +77,7 @@ fn of(entry: &'static Entry) -> Vec<Route> {
     routes
 }
 
-/// Can it be read on from where an answer ended, waiting for more?
+/// Returns true if the operation has a cursor and a wait, so it can be streamed.
 pub(super) fn follows(fields: &Fields) -> bool {
     fields.get("cursor") == Some(&Kind::Text) && fields.get("wait") == Some(&Kind::Number)
 }
@@ -103,16 +103,16 @@ pub(super) fn filter(method: Method) -> MethodFilter {
 
 async fn nothing_here(request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
-    let error = OpError::new(Code::NotFound, format!("there is nothing at {path}"));
-    Refusal::from(error.help("/openapi.json says what there is")).into()
+    let error = OpError::new(Code::NotFound, format!("no route matches {path}"));
+    Refusal::from(error.help("/openapi.json lists all paths")).into()
 }
 
 async fn not_that_way(method: HttpMethod, request: Request<Body>) -> Response<Body> {
     let path = request.uri().path();
-    let error = OpError::bad_input(format!("{path} takes no {method}"));
+    let error = OpError::bad_input(format!("{path} does not support {method}"));
     Refusal::with(
         StatusCode::METHOD_NOT_ALLOWED,
-        error.help("the header 'Allow' says what it takes"),
+        error.help("the header 'Allow' lists the supported methods"),
     )
     .into()
 }
@@ -137,7 +137,7 @@ mod tests {
             let path = format!("{API}/{}", entry.meta.name.replace('.', "/"));
             assert!(seen.contains(&("POST", &path)), "{path}");
         }
-        // A path that is given twice panics here.
+        // A duplicate path panics here.
         drop(router());
     }
 

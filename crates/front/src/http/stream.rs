@@ -1,7 +1,7 @@
-//! Server-sent events: an operation that is read page by page, each page one event whose id is where it ends.
+//! Server-sent events: pages of an operation, each one event whose id is its end.
 //!
 //! A browser that lost its connection sends that id back as `Last-Event-ID` and misses nothing. The next page is read when the
-//! last one has been taken, so a slow reader costs one page of memory; one that takes nothing for half a minute is let go.
+//! last one is sent, so a slow reader costs one page of memory. A reader that takes nothing for half a minute is dropped.
 
 use super::answer::{Refusal, answer};
 use super::caller;
@@ -23,22 +23,22 @@ use std::time::Duration;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// With nothing to say for this long, say that we are still there: proxies close what is silent for a minute.
+/// Seconds of silence before a keep-alive: proxies close connections that are silent for a minute.
 const KEEP_ALIVE: f64 = 15.0;
 
-/// After a page that was refused for lack of room.
+/// Pause after a page was refused for lack of room.
 const LATER: Duration = Duration::from_secs(1);
 
 type Next = Pin<Box<dyn Future<Output = Said> + Send>>;
 
-/// What goes out.
+/// Outgoing data.
 enum Said {
     Page(Bytes),
-    /// An error; after it there is nothing.
+    /// An error, which ends the stream.
     LastWords(Bytes),
 }
 
-/// The body of an answer that goes on until somebody leaves.
+/// Body of an endless response.
 struct Pages {
     next: Option<Next>,
     source: Arc<Source>,
@@ -47,16 +47,16 @@ struct Pages {
     _busy: Busy,
 }
 
-/// Where pages come from.
+/// Source of pages.
 struct Source {
     route: &'static Route,
     visitor: Arc<Visitor>,
-    /// Who asks is looked at for each page: a token may have been revoked.
+    /// The caller is checked for each page, because a token may have been revoked.
     headers: HeaderMap,
     input: Mutex<Map<String, Value>>,
 }
 
-/// The first page is read before anything is answered: who is refused gets a status that says so.
+/// Reads the first page before responding, so a refusal has its own status.
 pub(super) async fn begin(
     route: &'static Route,
     visitor: Arc<Visitor>,
@@ -130,11 +130,11 @@ impl Source {
         self.visitor.read(caller, self.route.entry, Value::Object(input)).await
     }
 
-    /// A page as an event, and the place where the next one begins.
+    /// Returns a page as an event, and remembers its cursor.
     fn event(&self, reply: &Reply) -> Bytes {
         let page: Value = serde_json::from_str(&reply.text).unwrap_or_default();
         let empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
-        // That something was missed is worth an event, too.
+        // Missed events are reported even without new ones.
         let nothing = page["missed"] != json!(true)
             && page.as_object().is_some_and(|page| page.values().any(empty));
         let Some(cursor) = page["cursor"].as_str() else { return Bytes::from_static(b"\n") };

@@ -1,4 +1,4 @@
-//! HTTPS: a certificate and its key from PEM files. Nothing of this is touched unless the configuration asks for it.
+//! HTTPS with a certificate and a key from PEM files. Unused unless configured.
 
 use proctor_core::config::listen::Tls;
 use std::io;
@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
-/// A client that has not agreed on a key by then will not.
+/// Timeout of a TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
@@ -28,13 +28,13 @@ impl Acceptor {
     }
 }
 
-/// `Err` is why it cannot be used, for a person.
+/// Loads the files; the error is a text for people.
 pub(super) fn load(files: &Tls) -> Result<Acceptor, String> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&files.cert)
         .and_then(Iterator::collect)
         .map_err(|error| format!("cannot read the certificate {}: {error}", files.cert))?;
     if chain.is_empty() {
-        return Err(format!("there is no certificate in {}", files.cert));
+        return Err(format!("{} contains no certificate", files.cert));
     }
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| format!("cannot read the key {}: {error}", files.key))?;
@@ -42,6 +42,6 @@ pub(super) fn load(files: &Tls) -> Result<Acceptor, String> {
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(|error| format!("{} and {} do not work: {error}", files.cert, files.key))?;
+        .map_err(|error| format!("cannot use {} with {}: {error}", files.cert, files.key))?;
     Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))
 }

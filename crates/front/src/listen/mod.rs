@@ -1,8 +1,7 @@
-//! A listener on the network: bound where the configuration says, moved when it says something else, tried again while
-//! somebody else has the port. What is spoken on a connection is the business of `http` and `tcp`.
+//! A network listener: it binds where the configuration says, moves when that changes, and retries while the port is in use. The
+//! protocols on a connection are in `http` and `tcp`.
 //!
-//! Connections are bounded by `seats`: a newcomer takes the place of whoever has been idle longest, so that clients which
-//! connect and say nothing keep nobody out.
+//! `seats` bounds the connections: a new one replaces the one that has been idle longest, so silent clients keep nobody out.
 
 mod seats;
 
@@ -20,43 +19,43 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// From one attempt to get a port that is taken to the next.
+/// Interval between attempts to bind a port in use.
 const TRY_AGAIN: Duration = Duration::from_secs(3);
 
-/// Connections that wait to be accepted. Whoever finds no place there is kept waiting for a second by its kernel, and a crowd
-/// that connects at once is not to do that to others.
+/// Maximum connections that wait to be accepted. Beyond it, the client's kernel waits a second before it retries; a burst of
+/// connections must not cause that for others.
 const BACKLOG: u32 = 4096;
 
-/// After a failed accept (no descriptors left): long enough for one to be freed, too short to be noticed.
+/// Pause after a failed accept (no descriptors left), so one can be freed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How a listener is, for `daemon status`.
+/// State of a listener, for `daemon status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Off,
     At(SocketAddr),
-    /// It is wanted and does not work, and why. It is tried again.
+    /// The listener does not work, with the reason. It is retried.
     Trouble(String),
 }
 
-/// A connection that was just accepted.
+/// An accepted connection.
 pub struct Guest {
     pub stream: TcpStream,
     pub peer: SocketAddr,
-    /// The address at which it was accepted.
+    /// Local address of the connection.
     pub local: SocketAddr,
-    /// Given up by dropping it.
+    /// Slot of the connection; dropping it frees the slot.
     pub seat: Seat,
 }
 
-/// Which of the listeners this one is, and where it is told how it goes.
+/// Identity of a listener, and its reports.
 pub struct Listener<Report> {
     pub wanted: watch::Receiver<Arc<Listeners>>,
     pub place: Box<dyn Fn(&Listeners) -> Place + Send + Sync>,
     pub report: Report,
 }
 
-/// Accept connections wherever the configuration says, until the future is dropped; their tasks end with it.
+/// Accepts connections as configured, until the future is dropped; their tasks end with it.
 pub async fn serve<Served>(
     listener: Listener<impl Fn(State)>,
     connection: impl Fn(Guest) -> Served,
@@ -73,7 +72,7 @@ where
     let mut tasks = JoinSet::new();
     loop {
         let here = place(&wanted.borrow_and_update());
-        // Whoever is served at an old place is asked to leave when this is dropped.
+        // Dropping it asks clients at an old address to leave.
         let seats = Seats::default();
         let moved = moved(
             &mut wanted,
@@ -88,7 +87,7 @@ where
             accept(&listener, &seats, &connection, &mut tasks).await
         };
         tokio::select! {
-            // First, so that nothing is reported about a place that is no longer wanted.
+            // First, so nothing is reported about an address that is no longer wanted.
             biased;
             () = moved => {}
             never = accepting => match never {},
@@ -96,7 +95,7 @@ where
     }
 }
 
-/// Until another place is wanted. A change that leaves the place as it is calls `stays`.
+/// Waits until another address is wanted. For a change without a new address, calls `stays`.
 async fn moved(
     wanted: &mut watch::Receiver<Arc<Listeners>>,
     elsewhere: impl Fn(&Listeners) -> bool,
@@ -108,11 +107,11 @@ async fn moved(
         }
         stays();
     }
-    // Nobody is left who could want one.
+    // The sender is gone, so no change can follow.
     std::future::pending::<()>().await;
 }
 
-/// A listener, once there can be one.
+/// Returns a listener as soon as the address can be bound.
 async fn bind(place: Place, report: &impl Fn(State)) -> TcpListener {
     let Place::At(address) = place else {
         report(State::Off);
@@ -130,7 +129,7 @@ async fn bind(place: Place, report: &impl Fn(State)) -> TcpListener {
                 report(State::At(local));
                 return listener;
             }
-            // Who has the port costs a look at every process: once is enough.
+            // Finding the owner of a port reads every process, so it is done once.
             Err(error) if told != Some(error.kind()) => {
                 told = Some(error.kind());
                 let why = why_not(address, &error).await;
@@ -145,7 +144,7 @@ async fn bind(place: Place, report: &impl Fn(State)) -> TcpListener {
 
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A connection that is fading out is no obstacle.
+    // A connection in TIME_WAIT must not block the port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -157,8 +156,8 @@ async fn why_not(address: SocketAddr, error: &io::Error) -> String {
     }
     let holder = tokio::task::spawn_blocking(move || port::holder(address.port())).await;
     match holder.ok().flatten() {
-        Some(holder) => format!("{address} is taken by {holder}"),
-        None => format!("{address} is taken"),
+        Some(holder) => format!("{address} is in use by {holder}"),
+        None => format!("{address} is in use"),
     }
 }
 
@@ -176,10 +175,10 @@ where
             accepted = one(listener, seats) => match accepted {
                 Ok(Some(guest)) => {
                     tasks.spawn(connection(guest));
-                    // A crowd that comes at once is let in one by one, and whoever is inside is served in between.
+                    // Connections of a burst are accepted one by one, so existing ones are served in between.
                     tokio::task::yield_now().await;
                 }
-                // Everybody here is at work; the newcomer sees its connection closed.
+                // Every connection is busy; the new one is closed.
                 Ok(None) => tracing::debug!("no room for a connection"),
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -191,7 +190,7 @@ where
     }
 }
 
-/// The next connection, if there is room for it.
+/// Accepts the next connection, if there is a free slot.
 async fn one(listener: &TcpListener, seats: &Seats) -> io::Result<Option<Guest>> {
     seats.room().await;
     let (stream, peer) = listener.accept().await?;

@@ -1,4 +1,4 @@
-//! How many connections one listener has, and who goes when there are too many.
+//! Connection slots of a listener, and the choice of the connection to close when all are in use.
 
 use rustix::process::{Resource, getrlimit};
 use std::collections::BTreeMap;
@@ -6,25 +6,25 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::{Notify, watch};
 
-/// Connections of one listener. A program that waits holds one each; each costs a task and a buffer of a few KiB.
+/// Maximum connections of a listener. Each costs a task and a buffer of a few KiB.
 const MOST: usize = 512;
 
-/// The share of the open files that one listener may use: the rest is for services, logs and the unix socket.
+/// Divisor of the open files that one listener may use; the rest is for services, logs and the unix socket.
 const SHARE: usize = 8;
 
-/// Connections that were told to go and are not gone yet. With more of them nobody else is accepted for the moment.
+/// Maximum connections that were told to leave and have not left. Beyond it, nobody is accepted for the moment.
 const LEAVING: usize = 64;
 
 /// When to end a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leave {
-    /// After the request that is being answered: the listener moves.
+    /// After the request in progress: the listener moves.
     AfterThis,
-    /// Somebody else needs the place.
+    /// At once: another connection needs the slot.
     Now,
 }
 
-/// All seats of a listener. Dropping it asks everybody to leave.
+/// All slots of a listener. Dropping it asks every connection to leave.
 pub(crate) struct Seats {
     hall: Arc<Hall>,
 }
@@ -38,17 +38,17 @@ struct Hall {
 #[derive(Default)]
 struct Taken {
     next: u64,
-    /// In the order of arrival.
+    /// Slots in use, by arrival.
     seats: BTreeMap<u64, Sitting>,
 }
 
 struct Sitting {
-    /// `None` while a request is being answered.
+    /// `None` while a request is in progress.
     idle_since: Option<Instant>,
     leave: watch::Sender<Option<Leave>>,
 }
 
-/// A connection's place; given up by dropping it.
+/// Slot of a connection; dropping it frees the slot.
 pub struct Seat {
     hall: Arc<Hall>,
     number: u64,
@@ -74,14 +74,14 @@ impl Seats {
         Seats { hall: Arc::new(Hall { most, taken: Mutex::default(), freed: Notify::new() }) }
     }
 
-    /// Until those who were told to go are gone, but for a few.
+    /// Waits until most connections that were told to leave have left.
     pub(super) async fn room(&self) {
         while self.hall.taken().seats.len() >= self.hall.most + LEAVING {
             self.hall.freed.notified().await;
         }
     }
 
-    /// A seat; if there is none, that of whoever has been idle longest. `None` while everybody is busy.
+    /// Takes a free slot, or that of the connection idle longest. Returns `None` while all are busy.
     pub(crate) fn take(&self) -> Option<Seat> {
         let mut taken = self.hall.taken();
         let staying = taken.seats.values().filter(|one| one.stays());
@@ -129,13 +129,13 @@ impl Hall {
 }
 
 impl Seat {
-    /// A request is being answered until what this returns is dropped.
+    /// Marks a request in progress until the result is dropped.
     pub fn busy(&self) -> Busy {
         self.hall.set_idle(self.number, None);
         Busy { hall: Arc::clone(&self.hall), number: self.number }
     }
 
-    /// Waits until the connection is to end.
+    /// Waits until the connection has to end.
     pub async fn leave(&self) -> Leave {
         match self.leave.clone().wait_for(Option::is_some).await.as_deref() {
             Ok(Some(leave)) => *leave,

@@ -1,4 +1,4 @@
-//! A listener with real sockets.
+//! Tests of a listener with real sockets.
 
 use super::*;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A listener whose connections say one word and wait until they are told to leave.
+/// Creates a listener whose connections send one word and wait until they are told to leave.
 fn greeter(
     wanted: watch::Receiver<Arc<Listeners>>,
 ) -> (JoinSet<()>, mpsc::UnboundedReceiver<State>) {
@@ -72,7 +72,7 @@ async fn a_taken_port_is_a_problem_that_names_who_has_it_and_goes_away_by_itself
     let (_tasks, mut heard) = greeter(place);
     let State::Trouble(why) = next(&mut heard).await else { panic!("it listens on a taken port") };
     let own = format!("(pid {})", std::process::id());
-    assert!(why.starts_with(&format!("{taken} is taken by ")) && why.ends_with(&own), "{why}");
+    assert!(why.starts_with(&format!("{taken} is in use by ")) && why.ends_with(&own), "{why}");
     drop(other);
     assert_eq!(address(&mut heard).await, taken);
 }

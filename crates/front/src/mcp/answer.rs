@@ -1,9 +1,9 @@
-//! The reply of a tool. Some clients show the model the structured content alone where there is any, others the text alone, so
-//! each half that is sent is complete.
+//! The reply of a tool. Some clients show the model only the structured content if there is any, others only the text, so each
+//! half is complete.
 //!
-//! A tool whose content is text (files, logs, diffs, output of commands) sends text and no structured content: that reads best
-//! everywhere. Its facts are in `_meta`, which is for programs. A tool that tells the state of processes sends both halves.
-//! Neither half is longer than an assistant can afford.
+//! A tool whose content is text (files, logs, diffs, command output) sends text and no structured content, which reads best
+//! everywhere. Its facts are in `_meta`, for programs. A tool that reports the state of processes sends both halves. Neither half
+//! is longer than an assistant can afford.
 
 use super::missing_facts::{self, OwnText};
 use super::tool_names::{in_hints, in_tools};
@@ -22,28 +22,28 @@ pub(super) const LONGEST: usize = 32 << 10;
 /// Maximum bytes of the facts that are added to a text.
 const LONGEST_ADDED: usize = LONGEST / 4;
 
-/// The counter of all changes of state: no tool takes it.
+/// Counter of all state changes; no tool accepts it.
 const COUNTER: &str = "generation";
 
-/// A picture of something that is listed, as base64, and what kind of picture it is.
+/// Field with a picture as base64, and the field with its type.
 const PICTURE: &str = "picture";
 const MEDIA: &str = "media";
 
-/// Where `_meta` holds an error for programs.
+/// Key in `_meta` of an error for programs.
 const ERROR: &str = "proctor/error";
 
-/// Where `_meta` holds the facts of a reply whose content is text.
+/// Key in `_meta` of the facts of a text reply.
 const FACTS: &str = "proctor/facts";
 
-/// An assistant has no command line to end another configuration or to choose another home.
-const HOME_IN_USE_REMEDY: &str = "start_process with name and command runs a program beside the services that run; \
+/// Remedy for assistants, which cannot stop another configuration or choose another home.
+const HOME_IN_USE_REMEDY: &str = "start a program next to the running services with start_process (name and command); \
      or ask the person you work for, who decides which configuration runs";
 
-/// What an operation came to.
+/// Result of an operation.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Done(Value),
-    /// It takes longer than a client waits for.
+    /// The operation takes longer than a client waits.
     GoesOn {
         operation: String,
     },
@@ -89,12 +89,12 @@ fn done(tool: &Tool, mut output: Value, offered: &[Toolset]) -> CallToolResult {
         true => result.meta = Some(for_programs(FACTS, output)),
         false => result.structured_content = Some(output),
     }
-    // That the time is over is an answer; the assistant goes on waiting or looks why.
+    // A timeout is a valid reply; the assistant waits again or looks for the cause.
     result.is_error = Some(verdict.is_some_and(|code| code != Code::Timeout));
     result
 }
 
-/// The fields of a reply without those that no model needs.
+/// Removes fields that a model does not need.
 fn in_short(tool: &Tool, fields: &mut Map<String, Value>) {
     if !tool.replies_in_text() {
         fields.shift_remove(COUNTER);
@@ -107,19 +107,19 @@ fn in_short(tool: &Tool, fields: &mut Map<String, Value>) {
     }
 }
 
-/// The text with the facts that it lacks and its notes. Notes hold the cursor and come last, so facts are cut before them.
+/// Combines text, missing facts and notes. Notes contain the cursor and come last, so facts are cut before them.
 fn with_notes(text: &str, facts: &str, notes: &str) -> String {
     let notes = shortened(notes, LONGEST_ADDED / 2);
     let added = shortened(facts, LONGEST_ADDED - notes.len()) + &notes;
     shortened(text, LONGEST - added.len()) + &added
 }
 
-/// Where an answer can be gone on from, for who reads the text only.
+/// Returns a note with the cursor, for clients that read only the text.
 fn onwards(page: &Page, output: &Value) -> String {
     if let Some(cursor) = page.next() {
         let part =
             if page.part().is_empty() { String::new() } else { format!(" ({})", page.part()) };
-        return format!("more is there{part}; continue with cursor: {cursor}\n");
+        return format!("more follows{part}; continue with cursor: {cursor}\n");
     }
     let text = |field: &str| output.get(field).and_then(Value::as_str);
     let yes = |field: &str| output.get(field) == Some(&Value::Bool(true));
@@ -128,16 +128,16 @@ fn onwards(page: &Page, output: &Value) -> String {
             format!("older lines are truncated; cursor: {cursor}\n")
         }
         (Some(cursor), _) if yes("more") => {
-            format!("more is there; continue with cursor: {cursor}\n")
+            format!("more follows; continue with cursor: {cursor}\n")
         }
         (Some(cursor), _) => format!("cursor: {cursor}\n"),
-        (None, Some(next)) if yes("more") => format!("more is there; continue after: {next}\n"),
+        (None, Some(next)) if yes("more") => format!("more follows; continue after: {next}\n"),
         _ => String::new(),
     }
 }
 
 fn goes_on(operation: &str, offered: &[Toolset]) -> CallToolResult {
-    let text = format!("it goes on as operation {operation}; get_operation waits for it");
+    let text = format!("it continues as operation {operation}; wait for it with get_operation");
     let text = in_tools(&text, offered);
     let mut result = CallToolResult::success(vec![ContentBlock::text(text.clone())]);
     result.structured_content =
@@ -145,7 +145,7 @@ fn goes_on(operation: &str, offered: &[Toolset]) -> CallToolResult {
     result
 }
 
-/// An error that the assistant reads, or one of the protocol where the request cannot be understood at all.
+/// Returns an error for the assistant, or a protocol error if the request cannot be decoded.
 pub(super) fn failed(
     tool: &Tool,
     mut error: OpError,
@@ -166,7 +166,7 @@ pub(super) fn failed(
         text += &format!("remedy: {}\n", in_tools(help, offered));
     }
     let mut result = CallToolResult::error(vec![ContentBlock::text(shortened(&text, LONGEST))]);
-    // Not as structured content: clients compare that with the schema of a good answer.
+    // Not as structured content: clients validate that against the output schema.
     let mut told = serde_json::to_value(&error).unwrap_or_default();
     // Some clients show a model all of a failed reply.
     in_hints(&mut told, offered);
@@ -180,7 +180,7 @@ fn for_programs(key: &str, value: Value) -> MetaObject {
     meta
 }
 
-/// The beginning that fits, and how much did not.
+/// Cuts the text and notes the number of omitted bytes.
 fn shortened(text: &str, longest: usize) -> String {
     if text.len() <= longest {
         return text.to_owned();
@@ -189,7 +189,7 @@ fn shortened(text: &str, longest: usize) -> String {
     let begin = text[..text.floor_char_boundary(most)].rfind('\n').map_or(most, |end| end + 1);
     let begin = text.floor_char_boundary(begin);
     let (shown, left) = text.split_at(begin);
-    format!("{shown}… truncated: {} more bytes; ask for less at once\n", left.len())
+    format!("{shown}… truncated: {} more bytes; request less at once\n", left.len())
 }
 
 fn without_nulls(value: &mut Value) {
@@ -203,7 +203,7 @@ fn without_nulls(value: &mut Value) {
     }
 }
 
-/// Pictures are shown as such, and told nowhere else.
+/// Takes out pictures, which are sent as images only.
 fn pictures(output: &mut Value) -> Vec<ContentBlock> {
     let fields = output.as_object_mut().into_iter().flat_map(|fields| fields.values_mut());
     let listed = fields.filter_map(Value::as_array_mut).flatten().filter_map(Value::as_object_mut);
@@ -214,7 +214,7 @@ fn pictures(output: &mut Value) -> Vec<ContentBlock> {
     listed.filter_map(picture).collect()
 }
 
-/// What is listed, without the fields that are left out, and without what is only said not to be so.
+/// Removes omitted fields and false flags from listed items.
 fn in_brief(listed: &mut Value, leaves_out: &[&str]) {
     let Value::Array(values) = listed else { return };
     for fields in values.iter_mut().filter_map(Value::as_object_mut) {
@@ -232,7 +232,7 @@ fn in_brief(listed: &mut Value, leaves_out: &[&str]) {
     }
 }
 
-/// Make it fit by leaving out the end of its longest list; says what was left out.
+/// Cuts the end of the longest list until the output fits. Returns a note about it.
 fn fit(output: &mut Value, most: usize) -> Option<String> {
     let mut said: Option<String> = None;
     while length(output) > most - 200 {
@@ -248,14 +248,14 @@ fn fit(output: &mut Value, most: usize) -> Option<String> {
                 let kept = kept.min(all - 1);
                 values.truncate(kept);
                 let text = format!(
-                    "truncated: {kept} of {all} {name} shown; ask for fewer or narrow the question"
+                    "truncated: {kept} of {all} {name} shown; request fewer or narrow the request"
                 );
                 fields.insert("truncated".into(), Value::Bool(true));
                 said = Some(text);
             }
             (name, Value::String(text)) => {
                 let text_said =
-                    format!("truncated: '{name}' has {} bytes; ask for less at once", text.len());
+                    format!("truncated: '{name}' has {} bytes; request less at once", text.len());
                 *text = beginning(text, text.len() / 2).into_owned();
                 fields.insert("truncated".into(), Value::Bool(true));
                 said = Some(text_said);
@@ -263,7 +263,7 @@ fn fit(output: &mut Value, most: usize) -> Option<String> {
             (name, _) => {
                 let name = name.clone();
                 fields.shift_remove(&name);
-                said = Some(format!("truncated: '{name}' is too long; ask for less at once"));
+                said = Some(format!("truncated: '{name}' is too long; request less at once"));
             }
         }
     }

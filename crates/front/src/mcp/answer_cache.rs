@@ -1,8 +1,8 @@
-//! Answers over HTTP that a client may have missed, kept until it returns with `Last-Event-ID`.
+//! Cache of HTTP answers that a client may have missed, kept until it returns with `Last-Event-ID`.
 //!
-//! A connection may end before its client has read the answer, and a server cannot tell. So each answer in a session is kept
-//! for a while after its end, within a number of bytes. Requests that stand for themselves have no session and are not kept:
-//! their work ends with their connection.
+//! A connection may end before its client has read the answer, and the server cannot know. So each answer of a session is kept
+//! for a while after its end, within a byte limit. Requests without a session are not kept: their work ends with their
+//! connection.
 
 use futures_core::Stream;
 use rmcp::model::ServerJsonRpcMessage;
@@ -24,10 +24,10 @@ const MAX_ANSWERS: usize = 512;
 /// Maximum number of events of one answer. The oldest reports of progress go first.
 const MAX_EVENTS: usize = 32;
 
-/// An answer is kept for this long after its end: as long as a laptop's network takes to come back.
+/// Maximum age of an ended answer: the time a laptop's network takes to come back.
 const MAX_AGE: Duration = Duration::from_secs(5 * 60);
 
-/// The number of an event in its stream, and that of the stream.
+/// Number of an event in its stream, and number of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EventPosition {
     pub(super) event: u64,
@@ -35,7 +35,7 @@ pub(super) struct EventPosition {
 }
 
 impl EventPosition {
-    /// Reads `3/7`. An event that belongs to no request has no stream.
+    /// Parses `3/7`. An event that belongs to no request has no stream.
     pub(super) fn parse(id: &str) -> Option<EventPosition> {
         let (event, stream) = id.split_once('/')?;
         Some(EventPosition { event: event.parse().ok()?, stream: stream.parse().ok()? })
@@ -63,15 +63,15 @@ struct Events {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Somebody forwards its events.
+    /// A connection forwards its events.
     Open,
-    /// The stream was closed before the answer; the work goes on.
+    /// The stream was closed before the answer; the work continues.
     Cut,
     Ended(Instant),
 }
 
 impl AnswerCache {
-    /// A new answer.
+    /// Adds a new answer.
     pub(super) fn begin(&self, session: &str, stream: u64) -> Arc<Answer> {
         let events = Events { list: VecDeque::new(), bytes: 0, stage: Stage::Open };
         let (events, _) = watch::channel(events);
@@ -86,7 +86,7 @@ impl AnswerCache {
         answers.iter().find(is_it).cloned()
     }
 
-    /// Forgets the answers of a session.
+    /// Removes the answers of a session.
     pub(super) fn forget(&self, session: &str) {
         self.answers().retain(|answer| answer.session != session);
     }
@@ -125,7 +125,7 @@ impl AnswerCache {
 }
 
 impl Answer {
-    /// Adds an event, unless it is there already.
+    /// Adds an event, unless it exists already.
     pub(super) fn push(&self, event: ServerSseMessage) {
         let position = event.event_id.as_deref().and_then(EventPosition::parse);
         self.events.send_modify(|events| {
@@ -148,7 +148,7 @@ impl Answer {
         });
     }
 
-    /// Nobody forwards its events any more.
+    /// Marks that no connection forwards its events.
     pub(super) fn cut(&self) {
         self.events.send_modify(|events| {
             if events.stage == Stage::Open {
@@ -157,7 +157,7 @@ impl Answer {
         });
     }
 
-    /// Takes up the forwarding of events after a cut; returns false where somebody does that or nothing is to come.
+    /// Resumes the forwarding of events after a cut. Returns false if a connection does that or nothing is to come.
     pub(super) fn take_up(&self) -> bool {
         self.events.send_if_modified(|events| {
             let was_cut = events.stage == Stage::Cut;
@@ -168,18 +168,18 @@ impl Answer {
         })
     }
 
-    /// The number of the last event.
+    /// Returns the number of the last event.
     pub(super) fn last_event(&self) -> u64 {
         self.events.borrow().list.back().map_or(0, |(number, _)| *number)
     }
 
-    /// The events after this one, as they come, until the answer or a cut.
+    /// Returns the events after this one, as they come, until the answer or a cut.
     pub(super) fn events_after(&self, last: Option<u64>) -> EventsAfter {
         let next = next_event(self.events.subscribe(), last);
         EventsAfter { next: Some(Box::pin(next)) }
     }
 
-    /// When it ended, and its bytes.
+    /// Returns the time of its end, and its size.
     fn ended(&self) -> Option<(Instant, usize)> {
         let events = self.events.borrow();
         match events.stage {
@@ -193,7 +193,7 @@ fn is_answer(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
 }
 
-/// The bytes of a message as JSON.
+/// Returns the size of a message as JSON.
 fn length(message: &ServerJsonRpcMessage) -> usize {
     struct Count(usize);
     impl io::Write for Count {
@@ -206,7 +206,7 @@ fn length(message: &ServerJsonRpcMessage) -> usize {
         }
     }
     let mut count = Count(0);
-    // A message that cannot be written is not sent either.
+    // A message that cannot be encoded is not sent either.
     let _ = serde_json::to_writer(&mut count, message);
     count.0
 }
@@ -230,7 +230,7 @@ async fn next_event(mut events: watch::Receiver<Events>, last: Option<u64>) -> N
 
 /// Events of an answer, for one connection.
 pub(super) struct EventsAfter {
-    /// `None`: the last was told.
+    /// `None` after the last event.
     next: Option<Pin<Box<dyn Future<Output = Next> + Send + Sync>>>,
 }
 

@@ -1,4 +1,4 @@
-//! The handler: what an assistant asks for, passed on to tools, resources and prompts.
+//! The MCP handler: passes the requests of an assistant to tools, resources and prompts.
 
 use super::answer;
 use super::call::{self, Call, Progress};
@@ -35,34 +35,34 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Maximum bytes of a page of text: all of it fits into a reply, with its notes.
+/// Maximum bytes of a page of text: it fits into a reply with its notes.
 const LARGEST_PAGE: u64 = 24_000;
 
-/// Lists of tools and prompts are the same until Proctor is replaced by another.
+/// Milliseconds that lists of tools and prompts may be cached; they change only with another Proctor.
 const LISTS_KEEP: u64 = 300_000;
 
-/// The configuration is looked at again after this long.
+/// Interval between reads of the configuration.
 const SETS_KEEP: Duration = Duration::from_secs(10);
 
-/// A client that follows tasks gets a handle for what is not done by then.
+/// Time after which a client that supports tasks gets a handle for a running call.
 const TASK_AFTER: Duration = Duration::from_secs(5);
 
-/// When it was looked at, and what was there.
+/// Time of the last read, and its result.
 type Known = Option<(Instant, Vec<Toolset>)>;
 
-/// What all conversations with one door have in common.
+/// State shared by all conversations of one door.
 pub(super) struct House {
     pub(super) door: Box<dyn Door>,
-    /// What is offered to who does not say what it wants; `None`: what the configuration says.
+    /// Toolsets offered by default; `None` takes those of the configuration.
     pub(super) sets: Option<Vec<Toolset>>,
-    /// What the configuration said when it was last looked at.
+    /// Toolsets of the configuration at the last read.
     pub(super) configured: Mutex<Known>,
-    /// We are on the machine and in the folder of who asks.
+    /// True if the caller is on this machine and in our folder.
     pub(super) here: bool,
-    /// Longest that a call takes.
+    /// Maximum duration of a call.
     pub(super) patience: Duration,
     pub(super) tasks: Tasks,
-    /// What sessions follow, beyond our own end; `None`: a conversation of its own process.
+    /// Subscriptions of sessions, kept beyond our own end; `None` for a conversation of its own process.
     pub(super) sessions: Option<Arc<Sessions>>,
 }
 
@@ -79,7 +79,7 @@ impl Assistant {
         Assistant { house, watches: Arc::default(), project: Arc::default() }
     }
 
-    /// Ask an operation on behalf of who speaks.
+    /// Performs an operation for the speaker.
     pub(super) async fn ask(
         &self,
         speaker: &Speaker,
@@ -89,7 +89,7 @@ impl Assistant {
         self.house.door.call(speaker, super::door::entry(operation)?, input).await
     }
 
-    /// Remember what the session of a request follows from now on.
+    /// Stores the subscriptions of the session of a request.
     fn follow(&self, context: &RequestContext<RoleServer>, change: impl FnOnce(&mut Followed)) {
         let parts = context.extensions.get::<Parts>();
         let session = parts.and_then(|parts| parts.headers.get(SESSION)?.to_str().ok());
@@ -98,13 +98,13 @@ impl Assistant {
         }
     }
 
-    /// Follow again what a session followed at the daemon before.
+    /// Restores the subscriptions that a session had at the previous daemon.
     fn resume(&self, session: &str, context: &RequestContext<RoleServer>) {
         let Some(sessions) = &self.house.sessions else { return };
         let Followed { uris, list, level } = sessions.followed(session);
         let (speaker, peer) = (speaker(context), &context.peer);
         for place in uris.iter().filter_map(|uri| resources::Place::parse(uri)) {
-            // There were not more than there may be.
+            // The number of subscriptions was checked before.
             let _ = self.watches.begin(self.house.clone(), peer.clone(), speaker.clone(), place);
         }
         if list {
@@ -115,7 +115,7 @@ impl Assistant {
         }
     }
 
-    /// The sets that this request's address names, those that we were started with, or those of the configuration.
+    /// Returns the toolsets in the request's address, those of our start, or those of the configuration.
     async fn sets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
         let parts = context.extensions.get::<Parts>();
         let query = parts.and_then(|parts| parts.uri.query()).unwrap_or_default();
@@ -128,9 +128,9 @@ impl Assistant {
         }
     }
 
-    /// The instructions for the tools that this conversation is offered.
+    /// Returns the instructions for the tools that this conversation is offered.
     async fn instructions(&self, context: &RequestContext<RoleServer>) -> String {
-        // Toolsets that do not exist are refused when tools are listed.
+        // Unknown toolsets are rejected when tools are listed.
         let sets = self.sets(context).await.unwrap_or_else(|_| Toolset::USUAL.to_vec());
         instructions(&sets)
     }
@@ -147,13 +147,13 @@ impl Assistant {
                 "'{name}' belongs to the toolset '{}', which is not offered here",
                 tool.set
             )),
-            None => wrong(format!("there is no tool '{name}'")),
+            None => wrong(format!("unknown tool '{name}'")),
         }
     }
 }
 
 impl House {
-    /// What the configuration offers; where nothing runs there is none.
+    /// Returns the toolsets of the configuration; none if nothing runs.
     async fn configured(&self, speaker: &Speaker) -> Vec<Toolset> {
         if let Some((at, sets)) = self.known().clone()
             && at.elapsed() < SETS_KEEP
@@ -188,7 +188,7 @@ pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
     Speaker { caller, client, token }
 }
 
-/// An error of something that is no tool.
+/// Converts an error of a request that is not a tool call.
 pub(super) fn refusal(error: OpError) -> ErrorData {
     let OpError { code, message, help, .. } = error;
     let message = help.map_or(message.clone(), |help| format!("{message}; {help}"));
@@ -208,9 +208,9 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
         return Map::new();
     };
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
-    // Who says where to begin does not mean the end.
+    // A request with a start position does not mean the end.
     let begins = ["cursor", "since"].iter().any(|field| input.contains_key(*field));
-    // A line or a port says what to wait for.
+    // A line or a port is the condition to wait for.
     let is_said = ["log", "port"].iter().any(|field| input.contains_key(*field));
     let applies = |field: &str| match field {
         "tail" => !begins,
@@ -220,7 +220,7 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
     for (field, value) in usual.into_iter().filter(|(field, _)| applies(field)) {
         input.entry(field).or_insert(value);
     }
-    // Lines that the text has no room for would be passed over by its own cursor.
+    // Lines that do not fit into the text would be skipped by its own cursor.
     if let Some(bytes) = input.get_mut("max_bytes")
         && bytes.as_u64().is_some_and(|bytes| bytes > LARGEST_PAGE)
     {
@@ -339,7 +339,7 @@ impl ServerHandler for Assistant {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // No task of ours asks for anything: that it is there is all there is to say.
+        // No task of ours asks for input, so its existence is all to check.
         self.house.tasks.get(&speaker(&context), &request.task_id).map(drop)
     }
 
@@ -436,7 +436,7 @@ impl ServerHandler for Assistant {
         request: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // The SDK lets it through in the era that has no conversation in which a level could hold.
+        // The SDK accepts it in the era without conversations, where a level has no meaning.
         if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
@@ -470,7 +470,7 @@ impl ServerHandler for Assistant {
     }
 }
 
-/// The result of a call, whatever came of it.
+/// Converts the result of a call to a response.
 async fn answered(
     tool: &'static Tool,
     call: Call,

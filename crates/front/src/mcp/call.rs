@@ -1,8 +1,7 @@
-//! One call of a tool, from its arguments to what came of it.
+//! One call of a tool, from its arguments to its result.
 //!
-//! Clients give up after a minute, so nothing here takes longer: a wait is cut short and can be asked for again, and an
-//! operation that takes a while goes on by itself, followed from its id. Who declares that it can follow tasks waits as long
-//! as it likes.
+//! Clients have a timeout of a minute, so no call takes longer: a wait is cut short and can be repeated, and a long operation
+//! continues in the background, followed by its id. A client that supports tasks waits as long as it likes.
 
 use super::answer::Outcome;
 use super::assistant::House;
@@ -19,16 +18,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Longest that a call takes. Clients wait for a minute.
+/// Maximum duration of a call. Clients wait for a minute.
 pub(super) const PATIENCE: Duration = Duration::from_secs(50);
 
-/// Where a wait says nothing of its length.
+/// Default wait in seconds.
 const USUAL_WAIT: f64 = 45.0;
 
-/// From one word about a wait to the next, for who wants to hear of it.
+/// Interval between progress reports, for clients that want them.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Fields of inputs that say how long to wait.
+/// Input fields with the length of a wait.
 const WAITS: [&str; 2] = ["wait", "timeout"];
 
 pub(super) struct Call {
@@ -36,16 +35,16 @@ pub(super) struct Call {
     pub(super) tool: &'static Tool,
     pub(super) speaker: Speaker,
     pub(super) input: Map<String, Value>,
-    /// The folders of the conversation, where it is one of this machine.
+    /// Folders of the conversation, if it is on this machine.
     pub(super) project: Option<Project>,
     pub(super) progress: Option<Progress>,
-    /// `None`: as long as it takes.
+    /// Maximum duration; `None` for no limit.
     pub(super) patience: Option<Duration>,
-    /// Ends when the client does not want it any more.
+    /// Completes when the client cancels the call.
     pub(super) told_to_stop: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// Who wants to hear how far it has got.
+/// Receiver of progress reports.
 pub(super) struct Progress {
     pub(super) peer: Peer<RoleServer>,
     pub(super) token: ProgressToken,
@@ -56,13 +55,13 @@ impl Progress {
     async fn say(&mut self, text: String) {
         self.said += 1;
         let said = ProgressNotificationParam::new(self.token.clone(), f64::from(self.said));
-        // Who has gone does not hear it, and the call ends for other reasons.
+        // If the client is gone, the call ends for other reasons.
         let _ = self.peer.notify_progress(said.with_message(text)).await;
     }
 }
 
 impl Call {
-    /// Do it. Dropped before its end, it ends what only waits; a change goes on, unless its client says that it shall not.
+    /// Performs the call. Dropping it ends a wait; a change continues, unless the client cancels it.
     pub(super) async fn run(mut self) -> Result<Outcome, OpError> {
         let meta = &self.tool.entry().meta;
         if self.house.here {
@@ -86,7 +85,7 @@ impl Call {
         }
     }
 
-    /// Only look; dropped, it leaves nothing behind.
+    /// Performs a read; dropping it leaves nothing behind.
     async fn look(&mut self) -> Result<Outcome, OpError> {
         if self.tool.operation == "service.wait" {
             return self.wait().await;
@@ -107,7 +106,7 @@ impl Call {
         }
     }
 
-    /// Wait no longer than the client does.
+    /// Limits the wait to the client's timeout.
     fn hurry(&mut self) {
         let Some(patience) = self.patience else { return };
         for field in WAITS {
@@ -119,7 +118,7 @@ impl Call {
         }
     }
 
-    /// Look again and again only where somebody wants to hear of it; otherwise one long look.
+    /// Polls only if the client wants progress; otherwise waits once.
     async fn wait(&mut self) -> Result<Outcome, OpError> {
         self.input.entry("timeout").or_insert(json!(USUAL_WAIT));
         self.hurry();
@@ -140,13 +139,13 @@ impl Call {
         }
     }
 
-    /// Have it go on by itself, and follow it as long as there is patience.
+    /// Starts the operation in the background, and follows it within the maximum duration.
     async fn follow(mut self) -> Result<Outcome, OpError> {
         let mut input = std::mem::take(&mut self.input);
         input.insert("background".into(), json!(true));
         let input = Value::Object(input);
         let begun = match self.ask(self.tool.operation, input.clone()).await {
-            // Done twice it is what it is done once: the daemon that comes next is asked again.
+            // An idempotent call is repeated at the next daemon.
             Err(error) if error.code == Code::ConnectionLost && self.tool.idempotent => {
                 self.ask(self.tool.operation, input).await?
             }
@@ -164,7 +163,7 @@ impl Call {
         match followed {
             Some(followed) => followed,
             None => {
-                // One that is over already needs no end.
+                // An operation that has ended needs no cancelling.
                 let _ = self.ask("operation.cancel", json!({ "operation": operation })).await;
                 Err(self.cancelled())
             }
@@ -182,7 +181,7 @@ impl Call {
                 input["seen"] = json!(seen);
             }
             let status = match self.ask("operation.status", input).await {
-                // It ended with the daemon that did it.
+                // The operation ended with its daemon.
                 Err(error) if error.code == Code::NotFound => return Err(lost(operation)),
                 status => status?,
             };
@@ -218,11 +217,11 @@ fn ended(operation: &str, mut status: Value) -> Result<Outcome, OpError> {
 }
 
 fn lost(operation: &str) -> OpError {
-    OpError::new(Code::Failed, format!("what came of operation {operation} is not known"))
-        .help("get_process_status shows what is")
+    OpError::new(Code::Failed, format!("the result of operation {operation} is not known"))
+        .help("check the processes with get_process_status")
 }
 
-/// `web is starting, db is running`
+/// Formats as `web is starting, db is running`.
 fn states(answer: &Value) -> String {
     let services = answer["services"].as_array().map(Vec::as_slice).unwrap_or_default();
     let state = |service: &Value| {
@@ -232,7 +231,7 @@ fn states(answer: &Value) -> String {
     services.iter().take(5).map(state).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether it may take longer than a client waits.
+/// Returns true if the tool may take longer than a client waits.
 pub(super) fn is_slow(tool: &Tool) -> bool {
     let meta = &tool.entry().meta;
     meta.goes_on() || (meta.follows && meta.effect == Effect::Read)

@@ -1,4 +1,4 @@
-//! The way from this front to the operations.
+//! Access from this front to the operations.
 
 use crate::local::Dispatch;
 use proctor_core::access::ClientName;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 pub(super) type Answer = Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>>;
 
-/// Who speaks in a request.
+/// The speaker of a request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Speaker {
-    /// Over HTTP: whose token it is, from where. At the unix socket the kernel says so.
+    /// Over HTTP: the token's owner and address. At the unix socket the kernel identifies the caller.
     pub(super) caller: Option<Caller>,
-    /// What the program calls itself.
+    /// Name that the program gave itself.
     pub(super) client: Option<ClientName>,
-    /// Over HTTP, from who has one.
+    /// Token over HTTP, if one was presented.
     pub(super) token: Option<Presented>,
 }
 
@@ -34,27 +34,28 @@ impl fmt::Debug for Presented {
     }
 }
 
-/// Where operations are done.
+/// Performs operations.
 pub(super) trait Door: Send + Sync + 'static {
     fn call(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer;
 
-    /// The same without starting anything that does not run.
+    /// Performs an operation without starting Proctor.
     fn glance(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
         self.call(speaker, entry, input)
     }
 
-    /// Whether who spoke some time ago still is who it was. The kernel says so at each call of the unix socket.
+    /// Checks whether an earlier speaker is still valid. At the unix socket the kernel does that at each call.
     fn still_knows(&self, _: &Speaker) -> Result<(), OpError> {
         Ok(())
     }
 }
 
-/// The line of the table for an operation by its name.
+/// Returns the table entry of an operation by its name.
 pub(super) fn entry(name: &str) -> Result<&'static Entry, OpError> {
-    find(name).ok_or_else(|| OpError::new(Code::Internal, format!("no operation {name}")))
+    find(name)
+        .ok_or_else(|| OpError::new(Code::Internal, format!("the operation {name} is missing")))
 }
 
-/// Inside the daemon.
+/// Door inside the daemon.
 pub(super) struct Direct(pub(super) Arc<dyn Dispatch>);
 
 impl Door for Direct {
@@ -67,12 +68,14 @@ impl Door for Direct {
 
     fn call(&self, speaker: &Speaker, entry: &'static Entry, input: Value) -> Answer {
         let Some(caller) = speaker.caller.clone() else {
-            return Box::pin(async { Err(OpError::new(Code::Internal, "a request of nobody")) });
+            return Box::pin(async {
+                Err(OpError::new(Code::Internal, "the request has no caller"))
+            });
         };
         let reply = self.0.dispatch(caller, entry.meta.name.to_owned(), input, Form::Json);
         Box::pin(async move {
             serde_json::from_str(&reply.await?.text).map_err(|error| {
-                OpError::new(Code::Internal, format!("an answer that cannot be read: {error}"))
+                OpError::new(Code::Internal, format!("cannot decode the response: {error}"))
             })
         })
     }

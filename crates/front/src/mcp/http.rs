@@ -1,4 +1,4 @@
-//! MCP over HTTP, at `/mcp`: the SDK's transport behind the same guard, tokens and limits as all of HTTP.
+//! MCP over HTTP at `/mcp`: the SDK's transport with the guard, tokens and limits of HTTP.
 
 use super::assistant::{Assistant, House};
 use super::call::PATIENCE;
@@ -33,13 +33,13 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 const JSON: &str = "application/json";
 
-/// Largest message: what the largest input of an operation takes, escaped.
+/// Maximum message: the largest input of an operation, escaped.
 pub(crate) const LARGEST: usize = 8 << 20;
 
-/// A session in memory that nobody uses is let go; kept in its file, it comes back when it is used again.
+/// Time after which an unused session leaves memory; its file brings it back on the next use.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
-/// The endpoint.
+/// The MCP endpoint.
 pub(crate) struct Endpoint {
     transport: Transport,
     manager: Arc<ResumableSessions>,
@@ -48,7 +48,7 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// `folder`: where sessions are kept from one daemon to the next.
+    /// Creates the endpoint. Sessions are kept in `folder` from one daemon to the next.
     pub(crate) fn new(dispatch: Arc<dyn Dispatch>, folder: Option<PathBuf>) -> Endpoint {
         let sessions = Arc::new(Sessions::new(folder));
         let mut local = LocalSessionManager::default();
@@ -63,7 +63,7 @@ impl Endpoint {
             tasks: Tasks::default(),
             sessions: Some(Arc::clone(&sessions)),
         });
-        // Host and Origin were looked at before anything gets here.
+        // Host and Origin were checked before.
         let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -82,13 +82,13 @@ impl Endpoint {
         Endpoint { transport, manager, sessions, listeners: Listeners::default() }
     }
 
-    /// Does this request want to be answered for as long as somebody listens?
+    /// Returns true for a request with an endless response.
     pub(crate) fn listens(parts: &Parts) -> bool {
         let method = parts.headers.get(METHOD);
         parts.method == Method::GET || method.is_some_and(|method| method == "subscriptions/listen")
     }
 
-    /// Answer a request of somebody who was let in.
+    /// Responds to a request of an authorised caller.
     pub(crate) async fn serve(
         &self,
         caller: Caller,
@@ -98,8 +98,8 @@ impl Endpoint {
         let session = session(&parts.headers);
         match &session {
             Some(id) if !self.sessions.is_of(id, &caller.principal) => {
-                return Err(OpError::new(Code::NotFound, "there is no such session")
-                    .help("begin again with 'initialize'"));
+                return Err(OpError::new(Code::NotFound, "the session does not exist")
+                    .help("start again with 'initialize'"));
             }
             Some(id) => self.resumable(id, &parts.headers)?,
             None => self.room(&caller.principal).await?,
@@ -115,7 +115,7 @@ impl Endpoint {
             return Ok(unreadable(&body));
         }
         if ends && response.status() == StatusCode::ACCEPTED {
-            // It has ended; some clients take a promise for a failure.
+            // It has ended; some clients treat 202 as an error.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         if session.is_none()
@@ -129,19 +129,20 @@ impl Endpoint {
         })
     }
 
-    /// Refuse who wants the rest of an answer that is gone: with its daemon, or because it came too late. The SDK would say
-    /// that there is no more of it, and some clients then ask again for ever. In a session that began at another daemon,
-    /// the same number is another request by now.
+    /// Refuses a request for the rest of an answer that is gone, with its daemon or because of its age. The SDK would
+    /// report an empty
+    /// rest, and some clients then ask again forever. In a session from another daemon, the number now belongs to
+    /// another request.
     fn resumable(&self, session: &str, headers: &HeaderMap) -> Result<(), OpError> {
         let Some(last) = answer_of(headers) else { return Ok(()) };
         if self.sessions.began_here(session) && self.manager.keeps(session, last) {
             return Ok(());
         }
-        let error = OpError::new(Code::ConnectionLost, "the rest of this answer is lost");
-        Err(error.help("ask again; the session goes on"))
+        let error = OpError::new(Code::ConnectionLost, "the rest of this response is lost");
+        Err(error.help("send the request again; the session is still valid"))
     }
 
-    /// Room for one more session in memory, each of which costs some 20 KiB. One that makes room stays in its file.
+    /// Makes room for a session in memory; each costs some 20 KiB. An evicted session stays in its file.
     async fn room(&self, principal: &Principal) -> Result<(), OpError> {
         let known: Vec<String> =
             self.manager.local.sessions.read().await.keys().map(|id| id.to_string()).collect();
@@ -152,7 +153,7 @@ impl Endpoint {
         });
         let idle = self.sessions.makes_room(principal, &in_memory.collect());
         if let Some(id) = idle {
-            // One that ended meanwhile makes room as well.
+            // A session that ended meanwhile makes room as well.
             let _ended = self.manager.close_session(&id.as_str().into()).await;
             return Ok(());
         }
@@ -160,11 +161,11 @@ impl Endpoint {
             return Ok(());
         }
         let error = OpError::new(Code::Busy, "too many sessions at once");
-        Err(error.help("end one of them with DELETE, or try again in a few minutes"))
+        Err(error.help("end one of them with DELETE, or retry in a few minutes"))
     }
 }
 
-/// The SDK's part, whatever it serves.
+/// The SDK's transport.
 type Transport = Box<dyn Fn(Request<Full<Bytes>>) -> Answered + Send + Sync>;
 type Answered = Pin<Box<dyn Future<Output = Response<BoxBody<Bytes, Infallible>>> + Send>>;
 
@@ -185,7 +186,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.starts_with(JSON))
 }
 
-/// What the SDK takes for another kind of content: JSON that is none, or is no message.
+/// Response to a body that the SDK would report as the wrong content type: invalid JSON, or no message.
 fn unreadable(body: &[u8]) -> Response<Body> {
     let answer = serde_json::to_string(&lines::refusal(body)).unwrap_or_default();
     let mut response = Response::new(Body::from(answer));
@@ -194,8 +195,8 @@ fn unreadable(body: &[u8]) -> Response<Body> {
     response
 }
 
-/// The last that was heard of an answer, from who wants the rest of it. It is the number of an event, with that of the request
-/// behind it; of what belongs to no request, the number alone.
+/// Returns the last event that a client has seen of an answer: the number of the event with that of its request, or the number
+/// alone if it belongs to no request.
 fn answer_of(headers: &HeaderMap) -> Option<&str> {
     let last = headers.get(LAST).and_then(|value| value.to_str().ok());
     last.filter(|last| last.contains('/'))

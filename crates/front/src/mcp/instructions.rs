@@ -1,14 +1,14 @@
-//! Instructions for assistants, read before anything is asked. They name only tools that are offered.
+//! Instructions for assistants, read before the first request. They name only offered tools.
 
 use proctor_ops::tools::{self, Toolset};
 
-/// The instructions for every tool, under 2,000 characters.
+/// Instructions for every tool, under 2,000 characters.
 const ALL: &str = include_str!("instructions.md");
 
-/// The instructions for the tools of these sets.
+/// Returns the instructions for the tools of these sets.
 ///
-/// A sentence that names another tool is left out. So is a paragraph without its first sentence, or without any tool that
-/// is offered where it named some.
+/// A sentence that names another tool is dropped. So is a paragraph without its first sentence, or without any offered tool if it
+/// named some.
 pub(super) fn instructions(offered: &[Toolset]) -> String {
     let mut kept = String::new();
     for paragraph in ALL.lines() {
@@ -32,7 +32,7 @@ fn paragraph_for(paragraph: &str, offered: &[Toolset]) -> Option<String> {
     is_kept.then(|| kept.trim_end().to_owned())
 }
 
-/// The toolsets of the tools that a text names.
+/// Returns the toolsets of the tools that a text names.
 fn sets_named_in(text: &str) -> Vec<Toolset> {
     let words = text.split(|c: char| !(c.is_ascii_lowercase() || c == '_'));
     words.filter_map(tools::find).map(|tool| tool.set).collect()

@@ -1,7 +1,7 @@
-//! Messages on stdin and stdout, one a line.
+//! Messages on stdin and stdout, one per line.
 //!
-//! What cannot be read is answered, not passed over in silence: whoever waits for an answer to a line that is too long, or to
-//! a list of messages, would wait for ever.
+//! An unreadable line gets an error response. Otherwise a client that sent a line that is too long, or a batch, would wait
+//! forever.
 
 use rmcp::RoleServer;
 use rmcp::model::{ErrorCode, ErrorData, RequestId};
@@ -13,31 +13,31 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Mutex;
 
-/// Longest message: far more than any input that an operation takes.
+/// Maximum message: far more than any input of an operation.
 pub(super) const LONGEST: usize = 16 << 20;
 
 const READ_CHUNK: usize = 16 << 10;
 
-/// Room for lines that is kept from one to the next.
+/// Buffer capacity kept between lines.
 const KEPT: usize = 64 << 10;
 
 type Message = RxJsonRpcMessage<RoleServer>;
 
 pub(super) struct Lines<R, W> {
     read: R,
-    /// What has arrived of lines that are not taken yet.
+    /// Received bytes of incomplete lines.
     buffer: Vec<u8>,
-    /// Up to here there is no line end.
+    /// No line end before this position.
     searched: usize,
-    /// The line that arrives was too long and has been answered: the rest of it is nothing.
+    /// True while the rest of a line that is too long is discarded.
     skipping: bool,
     write: Arc<Mutex<W>>,
 }
 
-/// What a line is.
+/// Kind of a line.
 enum Read {
     Message(Box<Message>),
-    /// Nothing that wants an answer.
+    /// Needs no response.
     Nothing,
     Wrong(ErrorCode, String, Option<RequestId>),
 }
@@ -48,7 +48,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
         Lines { read, buffer: Vec::new(), searched: 0, skipping: false, write }
     }
 
-    /// The next line. May be dropped at any time: what has arrived stays.
+    /// Returns the next line. It may be dropped at any time without losing received bytes.
     async fn line(&mut self) -> Option<Result<Vec<u8>, ()>> {
         loop {
             let end = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
@@ -73,7 +73,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Lines<
             self.searched = self.buffer.len();
             self.buffer.reserve(READ_CHUNK);
             match self.read.read_buf(&mut self.buffer).await {
-                // A last line without its end is no message.
+                // A last line without an end is not a message.
                 Ok(0) | Err(_) => return None,
                 Ok(_) => {}
             }
@@ -102,7 +102,7 @@ where
                 Ok(line) => read(&line),
                 Err(()) => Read::Wrong(
                     ErrorCode::INVALID_REQUEST,
-                    format!("a message of more than {} MiB; send less at once", LONGEST >> 20),
+                    format!("the message exceeds {} MiB; send less at once", LONGEST >> 20),
                     None,
                 ),
             };
@@ -134,7 +134,7 @@ async fn put<W: AsyncWrite + Unpin>(
     write.flush().await
 }
 
-/// The answer to a whole body that is no message.
+/// Returns the response to a body that is not a message.
 pub(super) fn refusal(body: &[u8]) -> TxJsonRpcMessage<RoleServer> {
     let (code, message, id) = match read(body) {
         Read::Wrong(code, message, id) => (code, message, id),
@@ -157,10 +157,10 @@ fn read(line: &[u8]) -> Read {
     match serde_json::from_slice(line) {
         Err(error) => Read::Wrong(ErrorCode::PARSE_ERROR, format!("not JSON: {error}"), None),
         Ok(Value::Array(_)) => {
-            let message = "several messages in one are not taken; send each by itself";
+            let message = "batches are not supported; send each message by itself";
             Read::Wrong(ErrorCode::INVALID_REQUEST, message.into(), None)
         }
-        // Notifications are never answered; something without a method is an answer to something we did not ask.
+        // Notifications get no response; an object without a method is a response to a request that we did not send.
         Ok(Value::Object(fields))
             if !fields.contains_key("method") || !fields.contains_key("id") =>
         {

@@ -1,5 +1,5 @@
-//! Who listens to a session over HTTP. The SDK tells what happens to one of several listeners, and to none of the others when
-//! that one is gone: somebody who comes back before it is known that they had left would wait for ever.
+//! Listeners of a session over HTTP. The SDK sends news to one of several listeners, and to none of the others when that one is
+//! gone: a client that returns before its disconnect is known would wait forever.
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Response, StatusCode};
@@ -12,16 +12,17 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// By session, those who listen at the same time.
+/// Concurrent listeners, by session.
 #[derive(Default)]
 pub(super) struct Listeners(Mutex<BTreeMap<String, Round>>);
 
-/// It is closed when one of them leaves. Which of them was told the news is the SDK's secret, so then all the others are
-/// sent away as well: they come again, and one of them is told.
+/// Closed when a listener leaves. Only the SDK knows which one gets the news, so all others are closed as well: they
+/// reconnect, and
+/// one of them gets it.
 type Round = Arc<Semaphore>;
 
 impl Listeners {
-    /// Answer one more.
+    /// Adds a listener and returns its response.
     pub(super) fn joined(
         &self,
         session: &str,
@@ -35,7 +36,7 @@ impl Listeners {
         response.map(|body| Body::new(Listener { body: Some(body), over, leave: Leave(round) }))
     }
 
-    /// Returns true if somebody listens to this session.
+    /// Returns true if the session has a listener.
     pub(super) fn hears(&self, session: &str) -> bool {
         let rounds = self.0.lock().expect("nothing panics in between");
         rounds.get(session).is_some_and(|round| !round.is_closed())
@@ -49,9 +50,9 @@ impl Listeners {
     }
 }
 
-/// What one of them is told, until the round is over.
+/// Body of a listener, until the round ends.
 struct Listener {
-    /// Let go before anybody hears of it, so that who comes next finds the place free.
+    /// Dropped before the round is closed, so the next listener finds its slot free.
     body: Option<BoxBody<Bytes, Infallible>>,
     over: Over,
     #[expect(dead_code, reason = "it is there to be dropped, after the body")]

@@ -1,4 +1,4 @@
-//! What happens to services, told as log messages to a client of the handshake era that asked for them with a level.
+//! Sends events of services as log messages to a client of the handshake era that set a log level.
 
 #![expect(deprecated, reason = "clients of the handshake era still use it")]
 
@@ -11,10 +11,10 @@ use rmcp::service::{Peer, RoleServer};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Who says it.
+/// Name of the logger.
 const LOGGER: &str = "proctor";
 
-/// Tell what happens from now on, until the client is gone.
+/// Sends new events until the client is gone.
 pub(super) async fn tell(
     house: Arc<House>,
     speaker: Speaker,
@@ -36,7 +36,7 @@ pub(super) async fn tell(
     }
 }
 
-/// How bad it is.
+/// Returns the severity of an event.
 fn level(event: &Value) -> LoggingLevel {
     let is = |field: &str, value: &str| event[field] == value;
     let failed = is("kind", "exited") && event["exit_code"] != 0;

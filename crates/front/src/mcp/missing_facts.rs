@@ -1,14 +1,14 @@
-//! Facts that the readable text of a reply lacks, as lines to add to it: a client may show the model the text alone.
+//! Adds facts that the readable text of a reply lacks: a client may show the model only the text.
 //!
-//! Tables and sentences are made for people and leave out cursors, hashes and URLs. Whatever of the facts cannot be found in
-//! the text is added as `name: field=value, …`, so no tool can forget a field in one half.
+//! Tables and sentences for people leave out cursors, hashes and URLs. Every fact that is not in the text is added as
+//! `name: field=value, …`, so no tool can forget a field in one half.
 //!
-//! Text that quotes a file, a log or a program is never searched: a line that happens to hold `0` does not tell an exit code.
+//! Text that quotes a file, a log or a program is never searched: a `0` in a log line does not state an exit code.
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Fields that the text tells rounded or relative to now: sizes, lengths of time, moments.
+/// Fields that the text shows rounded or relative to now: sizes, durations, times.
 const ROUNDED: [&str; 14] = [
     "memory_bytes",
     "cpu_percent",
@@ -26,23 +26,23 @@ const ROUNDED: [&str; 14] = [
     "expires",
 ];
 
-/// Flags that decide what the model does next. Others are said in words ("created", "not ready").
+/// Flags that decide the model's next step. Others are stated in words ("created", "not ready").
 const DECISIVE: [&str; 3] = ["reached", "hopeless", "truncated"];
 
-/// Values that go without saying.
+/// Default values that need no mention.
 const ORDINARY: [(&str, &str); 3] =
     [("encoding", "utf-8"), ("line_endings", "lf"), ("kind", "code")];
 
-/// Fields that name the object they stand in, best first.
+/// Fields that name their object, best first.
 const IDENTITY: [&str; 5] = ["name", "path", "operation", "id", "hash"];
 
-/// A hash is known by this many of its first characters.
+/// Number of characters of a short hash.
 const SHORT_HASH: usize = 10;
 
-/// The part of a reply that may tell a fact.
+/// Part of a reply that may state a fact.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum OwnText<'a> {
-    /// Tables and sentences of ours, which name every number.
+    /// Our own tables and sentences, which name every number.
     Page(&'a str),
     /// Notes below quoted text. A number in them is about the quote, so every number is added.
     Notes(&'a str),
@@ -70,7 +70,7 @@ impl<'a> OwnText<'a> {
     }
 }
 
-/// Lines with every fact that `text` does not tell. Each begins with `mark`.
+/// Returns lines with every fact that `text` does not state. Each starts with `mark`.
 pub(super) fn lines(text: OwnText<'_>, facts: &Value, mark: &str) -> String {
     let Value::Object(fields) = facts else { return String::new() };
     let mut added = String::new();
@@ -81,7 +81,7 @@ pub(super) fn lines(text: OwnText<'_>, facts: &Value, mark: &str) -> String {
                 for (at, item) in items.iter().enumerate() {
                     let label = label(key, at, item);
                     let mut missing = Vec::new();
-                    // Its label tells its identity.
+                    // The label states its identity.
                     let labelled = format!("{}\n{label}", text.text());
                     collect(text.with_text(&labelled), "", item, &mut missing);
                     push(&mut added, mark, Some(&label), &missing);
@@ -158,14 +158,14 @@ fn has_line(text: &str, line: &str) -> bool {
     let is_hash = line.len() >= SHORT_HASH * 2 && line.bytes().all(|byte| byte.is_ascii_hexdigit());
     match line {
         "" => true,
-        // The short form of a commit; a sha256 is compared as a whole.
+        // A commit may be shown in short form; a sha256 is compared in full.
         line if is_hash && line.len() == 40 => text.contains(&line[..SHORT_HASH]),
         line if line.contains(' ') => text.contains(line),
         line => has_word(text, line),
     }
 }
 
-/// Whether a word stands in the text by itself, and not within a longer one.
+/// Returns true if the text contains the word on its own, not within a longer one.
 fn has_word(text: &str, word: &str) -> bool {
     let apart = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
     text.match_indices(word).any(|(at, _)| {
@@ -173,7 +173,7 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
-/// The fields of an object of facts without those that the text tells as a whole.
+/// Returns the fields of an object without those that the text contains in full.
 pub(super) fn without(fields: &Map<String, Value>, told: &[&str], within: &[&str]) -> Value {
     let mut left = fields.clone();
     left.retain(|name, _| !told.contains(&name.as_str()));

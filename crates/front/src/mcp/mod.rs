@@ -4,9 +4,8 @@
 //! transport is streamable HTTP at `/mcp` (`http`). `proctor mcp` is a thin process for one conversation: its door is the
 //! unix socket of the one shared daemon (`remote`), its transport stdin and stdout (`stdio`).
 //!
-//! Both eras of the protocol are the SDK's work: the handshake with sessions, and requests that stand for themselves. What is
-//! here is what an assistant has of it: short replies, cursors, waiting instead of asking again, and a handle for whatever
-//! takes longer than a client waits.
+//! The SDK implements both eras of the protocol: the handshake with sessions, and self-contained requests. This module adds
+//! short replies, cursors, waiting instead of polling, and a handle for calls that take longer than a client waits.
 
 mod answer;
 mod answer_cache;

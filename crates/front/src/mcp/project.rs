@@ -1,5 +1,5 @@
-//! The folders that a conversation of this machine is about: the client's MCP roots where it offers them, otherwise the folder
-//! that `proctor mcp` was started in. Relative paths begin there, and no other project is touched by accident.
+//! Folders of a conversation on this machine: the client's MCP roots if it offers them, otherwise the folder in which `proctor
+//! mcp` was started. Relative paths start there, so no other project is changed by accident.
 
 #![expect(deprecated, reason = "clients of the handshake era still offer roots")]
 
@@ -13,26 +13,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// A client answers from memory; one that does not is not waited for.
+/// Timeout of the client's response, which it gives from memory.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// More folders than a person has open.
+/// Maximum roots: more folders than a person has open.
 const MAX_ROOTS: usize = 16;
 
-/// The folders of one conversation.
+/// Folders of one conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Project {
-    /// Where relative paths begin.
+    /// Folder that relative paths start from.
     base: PathBuf,
     folders: Vec<PathBuf>,
 }
 
-/// The project of a conversation, asked for once and again after the client says that it changed.
+/// Project of a conversation, requested once and again after the client reports a change.
 #[derive(Default)]
 pub(super) struct KnownProject(Mutex<Option<Project>>);
 
 impl KnownProject {
-    /// `None` where the folder we were started in is gone and the client has no roots.
+    /// Returns the project; `None` if our start folder is gone and the client has no roots.
     pub(super) async fn get(&self, context: &RequestContext<RoleServer>) -> Option<Project> {
         let mut known = self.0.lock().await;
         if known.is_none() {
@@ -46,7 +46,7 @@ impl KnownProject {
     }
 }
 
-/// The folders that the client offers; none in the era that has no requests to a client.
+/// Returns the folders that the client offers; none in the era without requests to a client.
 async fn roots(context: &RequestContext<RoleServer>) -> Vec<PathBuf> {
     let offered = context.client_capabilities().is_some_and(|can| can.roots.is_some());
     let can_ask = context.protocol_version().is_some_and(|version| version.has_initialize());
@@ -55,12 +55,12 @@ async fn roots(context: &RequestContext<RoleServer>) -> Vec<PathBuf> {
     }
     match tokio::time::timeout(ROOTS_TIMEOUT, context.peer.list_roots()).await {
         Ok(Ok(listed)) => listed.roots.iter().filter_map(folder).take(MAX_ROOTS).collect(),
-        // Without an answer, the folder that we were started in counts.
+        // Without a response, the folder of our start counts.
         Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
 
-/// The folder of a `file://` URI.
+/// Returns the folder of a `file://` URI.
 fn folder(root: &Root) -> Option<PathBuf> {
     let path = root.uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
@@ -77,7 +77,7 @@ impl Project {
         Some(Project { base, folders })
     }
 
-    /// Add what an operation wants to know of the caller.
+    /// Adds the caller fields that an operation wants.
     pub(super) fn fill(&self, meta: &Meta, input: &mut Map<String, Value>) {
         if !(meta.wants_caller || meta.wants_folder) {
             return;

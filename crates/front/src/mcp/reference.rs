@@ -1,9 +1,9 @@
-//! The tools as a table in Markdown, for the documentation.
+//! Table of the tools in Markdown, for the documentation.
 
 use proctor_ops::tools::{TOOLS, Toolset};
 use std::fmt::Write as _;
 
-/// One table, set by set.
+/// Returns one table, set by set.
 pub fn reference() -> String {
     let mut text = String::from("| tool | set | takes at least | |\n|---|---|---|---|\n");
     for set in Toolset::ALL {

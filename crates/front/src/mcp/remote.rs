@@ -1,5 +1,4 @@
-//! The door of a process of its own: the unix socket of the daemon, which is started when it is needed and found again when
-//! it was replaced.
+//! Door of a separate process: the unix socket of the daemon, which is started on demand and found again after it was replaced.
 
 use super::door::{Answer, Door, Speaker};
 use crate::cli::Launch;
@@ -20,21 +19,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// Connections that are kept for the next call. More are open only while more calls are under way.
+/// Maximum idle connections kept for the next call.
 const MOST_IDLE: usize = 2;
 
-/// ... for this long: a conversation that pauses takes no place from others.
+/// Maximum idle time of a connection, so a paused conversation takes no slot from others.
 const KEPT_FOR: Duration = Duration::from_secs(20);
 
-/// Nothing was asked for so long: a conversation of an assistant's pauses while it thinks, or for hours.
+/// Idle time after which memory is given back: an assistant pauses while it thinks, or for hours.
 const RESTS_AFTER: Duration = Duration::from_secs(1);
 
-/// Beyond an operation's own deadline: its answer is the one that should be seen.
+/// Time beyond an operation's own timeout, so the operation's error is reported first.
 const MARGIN: Duration = Duration::from_secs(10);
 
 const READ_CHUNK: usize = 16 << 10;
 
-/// The one shared daemon.
+/// Door to the one shared daemon.
 #[derive(Clone)]
 pub(super) struct Remote(Arc<Shared>);
 
@@ -42,11 +41,11 @@ struct Shared {
     home: Home,
     launch: &'static dyn Launch,
     idle: Mutex<Vec<Connection>>,
-    /// How many there were; tells whether there was one lately.
+    /// Number of calls; shows whether there was one recently.
     calls: AtomicU64,
-    /// Somebody sees to it that idle connections are closed.
+    /// True while a task closes idle connections.
     tidying: AtomicBool,
-    /// Held by who looks for the daemon or starts it: the others find it then.
+    /// Held by the call that finds or starts the daemon; the others wait and find it.
     reaching: tokio::sync::Mutex<()>,
 }
 
@@ -99,8 +98,7 @@ impl Remote {
     }
 }
 
-/// Let go of memory, and later of connections, when nothing was asked for a while: there is one such process for each
-/// conversation.
+/// Gives memory back, and later closes connections, after a pause: there is one such process for each conversation.
 async fn tidy(shared: Arc<Shared>) {
     loop {
         let before = shared.calls.load(Ordering::Relaxed);
@@ -112,7 +110,7 @@ async fn tidy(shared: Arc<Shared>) {
         memory::let_go_of_code();
         tokio::time::sleep(KEPT_FOR - RESTS_AFTER).await;
         if shared.calls.load(Ordering::Relaxed) == before {
-            // Before the look: a call that comes now begins anew.
+            // Before the check, so a call that comes now starts a new task.
             shared.tidying.store(false, Ordering::Relaxed);
             shared.idle.lock().expect("nothing panics in between").clear();
             return;
@@ -121,7 +119,7 @@ async fn tidy(shared: Arc<Shared>) {
 }
 
 impl Shared {
-    /// Ask. A question is asked again if the connection is lost; a change never is.
+    /// Sends a request. A read is retried if the connection is lost; a change never is.
     async fn call(
         &self,
         voice: &Voice,
@@ -153,26 +151,26 @@ impl Shared {
             None => self.reach(launches).await.map_err(CallError::Refused)?,
         };
         let asked = timeout(limit, connection.ask(line)).await.unwrap_or_else(|_| {
-            let error = OpError::new(Code::Timeout, "Proctor does not answer");
-            Err(CallError::Refused(error.help("`proctor daemon status` tells how it is")))
+            let error = OpError::new(Code::Timeout, "Proctor does not respond");
+            Err(CallError::Refused(error.help("check it with `proctor daemon status`")))
         });
-        // One that was not read to the end of its answer is of no use any more.
+        // A connection with an unread response cannot be reused.
         let answer = asked?;
         self.keep(connection);
         match answer {
             protocol::Answer::Ok(value) => Ok(value),
             protocol::Answer::Error(error) => Err(CallError::Refused(error)),
             protocol::Answer::Page(_) | protocol::Answer::Follows(_) => Err(CallError::Refused(
-                OpError::new(Code::Internal, "a page that nobody asked for"),
+                OpError::new(Code::Internal, "the response is a page that was not requested"),
             )),
         }
     }
 
-    /// A connection that is still open.
+    /// Returns an idle connection that is still open.
     fn kept(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().expect("nothing panics in between");
         while let Some(connection) = idle.pop() {
-            // Nothing is to be read from it, unless it has ended.
+            // It has nothing to read, unless it was closed.
             let ended = connection.stream.try_read(&mut [0]);
             if matches!(ended, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
                 return Some(connection);
@@ -188,7 +186,7 @@ impl Shared {
         }
     }
 
-    /// A new connection; the daemon is started if none runs and that is wanted.
+    /// Opens a connection; starts the daemon if none runs and `launches` is set.
     async fn reach(&self, launches: bool) -> Result<Connection, OpError> {
         let _one_at_a_time = self.reaching.lock().await;
         let (home, launch) = (self.home.clone(), self.launch);
@@ -206,7 +204,7 @@ impl Shared {
 
 impl Connection {
     async fn ask(&mut self, line: &[u8]) -> Result<protocol::Answer, CallError> {
-        // It may have refused us and closed: then its answer is still to be read.
+        // The server may have refused us and closed; its response can still be read.
         let sent = self.stream.write_all(line).await;
         if let Err(error) = sent
             && error.kind() != io::ErrorKind::BrokenPipe
@@ -217,7 +215,7 @@ impl Connection {
             match self.lines.next(MAX_ANSWER) {
                 Cut::Line(line) => {
                     return serde_json::from_slice(&line).map_err(|error| {
-                        let message = format!("an answer that cannot be read: {error}");
+                        let message = format!("cannot decode the response: {error}");
                         CallError::Refused(OpError::new(Code::Internal, message))
                     });
                 }

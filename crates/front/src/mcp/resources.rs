@@ -1,4 +1,4 @@
-//! Services as resources: what is known of them, and what they wrote.
+//! Services as resources: their status and their output.
 
 use super::assistant::{Assistant, refusal};
 use super::door::Speaker;
@@ -18,16 +18,16 @@ const ALL: &str = "proctor://services";
 /// Services on one page of the list.
 const PAGE: usize = 100;
 
-/// Lines of output that a resource has; `get_process_logs` reads more.
+/// Maximum output lines of a resource; `get_process_logs` reads more.
 const LINES: usize = 200;
 
-/// ... and bytes of them.
+/// Maximum bytes of these lines.
 const MOST: usize = 16_000;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
-/// What a URI names.
+/// Object of a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     All,
@@ -67,7 +67,7 @@ impl Place {
 }
 
 pub(super) fn unknown(uri: &str) -> ErrorData {
-    let message = format!("there is no resource '{uri}'; resources/list has those that exist");
+    let message = format!("unknown resource '{uri}'; resources/list shows all");
     ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
 }
 
@@ -80,7 +80,7 @@ async fn names(assistant: &Assistant, speaker: &Speaker) -> Result<Vec<String>, 
         .collect())
 }
 
-/// All services, then two for each. The cursor is the last name of the page before.
+/// Lists all services as one resource, then two resources for each. The cursor is the last name of the previous page.
 pub(super) async fn list(
     assistant: &Assistant,
     speaker: &Speaker,
@@ -118,8 +118,8 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
             .with_mime_type(kind)
     };
     ListResourceTemplatesResult::with_all_items(vec![
-        of("status", "Status of a process", "All that is known of one process", JSON),
-        of("logs", "Output of a process", "The last lines that one process wrote", TEXT),
+        of("status", "Status of a process", "Full status of one process", JSON),
+        of("logs", "Output of a process", "Last output lines of one process", TEXT),
     ])
 }
 
@@ -151,19 +151,19 @@ async fn facts(
     Ok(assistant.ask(speaker, operation, input).await?.to_string())
 }
 
-/// The last lines, as they are shown to people.
+/// Returns the last lines, as shown to people.
 pub(super) async fn output(
     assistant: &Assistant,
     speaker: &Speaker,
     name: &ServiceName,
 ) -> Result<String, OpError> {
-    // A service that has written nothing yet is one that is known.
+    // A service without output is still known.
     assistant.ask(speaker, "service.status", json!({ "names": [name], "no_usage": true })).await?;
     let input = json!({ "services": [name], "tail": LINES, "fold": true, "max_bytes": MOST });
     shown(&assistant.ask(speaker, "log.read", input).await?, "log.read")
 }
 
-/// An answer as people see it.
+/// Renders a response for people.
 pub(super) fn shown(answer: &Value, operation: &str) -> Result<String, OpError> {
     let mut page = Page::new(proctor_ops::moment::zone);
     if let Some(entry) = find(operation) {
@@ -172,7 +172,7 @@ pub(super) fn shown(answer: &Value, operation: &str) -> Result<String, OpError> 
     Ok(page.render(None, unpainted))
 }
 
-/// Names of services, where one is to be named.
+/// Completes names of services.
 pub(super) async fn complete(
     assistant: &Assistant,
     speaker: &Speaker,

@@ -1,7 +1,7 @@
-//! The SDK's sessions, with answers that are still there when a client returns.
+//! The SDK's sessions, with answers kept for a client that returns.
 //!
-//! The SDK forgets a stream as soon as its answer is sent, read or not. Here a task forwards each stream to the
-//! `AnswerCache`, and connections read from that.
+//! The SDK drops a stream as soon as its answer is sent, read or not. Here a task forwards each stream to the `AnswerCache`, and
+//! connections read from that.
 
 use super::answer_cache::{Answer, AnswerCache, EventPosition};
 use futures_core::Stream;
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 pub(super) struct ResumableSessions {
     pub(super) local: Arc<LocalSessionManager>,
     answers: Arc<AnswerCache>,
-    /// One task for each answer that is to come.
+    /// One task for each pending answer.
     forwarding: Mutex<JoinSet<()>>,
 }
 
@@ -34,7 +34,7 @@ impl ResumableSessions {
         }
     }
 
-    /// Whether the rest of an answer can be told to somebody who has heard this event.
+    /// Returns true if the rest of an answer after this event is still available.
     pub(super) fn keeps(&self, session: &str, last: &str) -> bool {
         let position = EventPosition::parse(last);
         position.is_some_and(|last| self.answers.find(session, last.stream).is_some())
@@ -89,7 +89,7 @@ impl SessionManager for ResumableSessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let mut events: EventStream = Box::pin(self.local.create_stream(id, message).await?);
-        // It is there at once, and tells the number of the stream.
+        // The first event comes at once and has the number of the stream.
         let first = next(&mut events).await;
         let position = first.as_ref().and_then(|first| first.event_id.as_deref());
         let Some(position) = position.and_then(EventPosition::parse) else {
@@ -135,7 +135,7 @@ impl SessionManager for ResumableSessions {
             let from = format!("{}/{}", answer.last_event(), last.stream);
             match self.local.resume(id, from).await {
                 Ok(events) => self.forward(Box::pin(events), Arc::clone(&answer)),
-                // It ended without an answer.
+                // The stream ended without an answer.
                 Err(_) => answer.cut(),
             }
         }
@@ -149,7 +149,7 @@ impl SessionManager for ResumableSessions {
     ) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
         let restored = self.local.restore_session(id.clone()).await?;
         if matches!(restored, RestoreOutcome::Restored(_)) {
-            // Its streams are numbered from the beginning again.
+            // The new session numbers its streams from the start.
             self.answers.forget(&id);
         }
         Ok(restored)

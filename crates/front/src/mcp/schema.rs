@@ -1,5 +1,5 @@
-//! Tools as they are listed. Every byte of the list is paid for in each conversation, so schemas are said briefly: no titles,
-//! no null beside what may be left out, no numbers' formats, and no schema of the output, which a model sees when it is there.
+//! The listed tools. Every byte of the list costs tokens in each conversation, so schemas are brief: no titles, no null for
+//! optional fields, no number formats, and no output schema.
 
 use proctor_ops::tools::fields::{shown_as, words};
 use proctor_ops::tools::{TOOLS, Tool as Described, Toolset};
@@ -8,33 +8,33 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, OnceLock};
 
-/// Fields that a front on the caller's machine fills in, or that this front makes use of itself.
+/// Fields that a front on the caller's machine fills in, or that this front uses itself.
 const OURS: [&str; 5] = ["environment", "base_dir", "from_base", "folders", "background"];
 
-/// Variables of an environment, as an object of names and values.
+/// Environment variables, as an object of names and values.
 const VARIABLES: &str = "env";
 
-/// Where schemas are defined that others refer to.
+/// Key of schema definitions.
 const DEFINITIONS: &str = "$defs";
 
-/// The tools of these sets, always in the same order.
+/// Returns the tools of these sets, always in the same order.
 pub fn tools(sets: &[Toolset]) -> Vec<Tool> {
     let offered = (0..TOOLS.len()).filter(|at| sets.contains(&TOOLS[*at].set));
     let first = offered.clone().any(|at| KEPT[at].get().is_none());
     let tools = offered.map(|at| kept(at).clone()).collect();
     if first {
-        // Making them takes several times what they are.
+        // Making them takes several times their own memory.
         memory::give_back();
     }
     tools
 }
 
-/// The tool of that name.
+/// Returns the tool with that name.
 pub(super) fn tool(name: &str) -> Option<Tool> {
     (0..TOOLS.len()).find(|at| TOOLS[*at].name == name).map(|at| kept(at).clone())
 }
 
-/// Each made when it is first listed or called: those of sets that are not offered take no memory in each conversation.
+/// Each tool is made when it is first listed or called, so tools that are not offered take no memory.
 static KEPT: [OnceLock<Tool>; TOOLS.len()] = [const { OnceLock::new() }; TOOLS.len()];
 
 fn kept(at: usize) -> &'static Tool {
@@ -47,7 +47,7 @@ fn listed(tool: &Described) -> Tool {
         .with_annotations(annotations(tool))
 }
 
-/// Hints that differ from what the protocol assumes without them; nothing here reaches beyond this machine.
+/// Hints that differ from the protocol's defaults; no tool reaches beyond this machine.
 fn annotations(tool: &Described) -> ToolAnnotations {
     let mut hints = ToolAnnotations::new();
     if tool.is_read_only() {
@@ -67,7 +67,7 @@ fn input(tool: &Described) -> JsonObject {
     brief(&mut schema);
     let usual: Map<String, Value> = serde_json::from_str(tool.usual).unwrap_or_default();
     let mut schema = object(schema);
-    // Of the struct that happens to be flattened into it.
+    // It would be the description of a flattened struct.
     schema.shift_remove("description");
     if let Some(Value::Object(fields)) = schema.get_mut("properties") {
         for hidden in tool.hides.iter().chain(&OURS) {
@@ -106,11 +106,11 @@ fn input(tool: &Described) -> JsonObject {
     schema
 }
 
-/// The fields by the names that all tools share, with their words.
+/// Renames the fields to the names shared by all tools, and adds their descriptions.
 fn named_and_described(tool: &Described, fields: JsonObject) -> JsonObject {
     let mut named = Map::new();
     for (name, mut schema) in fields {
-        // Sets that are asked for by name may take more words.
+        // Toolsets that are requested by name may be longer.
         if Toolset::USUAL.contains(&tool.set) {
             describe(tool.name, &name, &mut schema);
         }
@@ -144,11 +144,11 @@ fn object(schema: Value) -> JsonObject {
     fields
 }
 
-/// The same schema in fewer words.
+/// Shortens a schema.
 fn brief(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            // A property may be called like a keyword: those are looked into one by one.
+            // A property may have the name of a keyword, so properties are handled one by one.
             for (key, value) in fields.iter_mut() {
                 match (key.as_str(), value) {
                     ("properties" | DEFINITIONS, Value::Object(named)) => {
@@ -198,7 +198,7 @@ fn shorten(fields: &mut JsonObject) {
     }
 }
 
-/// Choices that are all single values are one list of them.
+/// Joins choices of single values to one list.
 fn values(choices: &[Value]) -> Option<JsonObject> {
     let mut values = Vec::new();
     for choice in choices {
@@ -223,7 +223,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Definitions that are referred to once stand where they are meant, and those that are not are gone.
+/// Inlines definitions that are used once, and removes unused ones.
 fn without_unused(schema: JsonObject) -> JsonObject {
     let mut schema = Value::Object(schema);
     let Some(Value::Object(mut definitions)) =
@@ -231,7 +231,7 @@ fn without_unused(schema: JsonObject) -> JsonObject {
     else {
         return object(schema);
     };
-    // Each round takes one away, or is the last.
+    // Each round removes one definition, or is the last.
     loop {
         let text = schema.to_string() + &Value::Object(definitions.clone()).to_string();
         let uses = |name: &str| text.matches(&format!("\"#/{DEFINITIONS}/{name}\"")).count();
@@ -252,7 +252,7 @@ fn without_unused(schema: JsonObject) -> JsonObject {
     schema
 }
 
-/// Put what is meant where something refers to it. What the place says of itself counts.
+/// Replaces a reference with its definition. Keywords next to the reference take precedence.
 fn put(schema: &mut Value, reference: &str, meant: &Value) {
     match schema {
         Value::Object(fields) => {
@@ -276,7 +276,7 @@ fn put(schema: &mut Value, reference: &str, meant: &Value) {
 mod tests {
     use super::*;
 
-    /// The price of forty tools in each conversation, before anything was asked: some 6,000 tokens.
+    /// Maximum size of the default list in each conversation: some 6,000 tokens.
     const MOST_BYTES: usize = 24 << 10;
 
     fn size(sets: &[Toolset]) -> usize {
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// Every name of a field and every value that a schema lists.
+    /// Collects every field name and every listed value.
     fn names_in(schema: &Value, found: &mut Vec<String>) {
         match schema {
             Value::Object(fields) => {
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// Every description in a schema.
+    /// Collects every description in a schema.
     fn descriptions_in(schema: &Value, found: &mut Vec<String>) {
         match schema {
             Value::Object(fields) => {

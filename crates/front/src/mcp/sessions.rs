@@ -1,5 +1,5 @@
-//! Sessions of the handshake era: who began each and what it follows, kept in files, so that a client which knows nothing of our
-//! end goes on with its session at the next daemon.
+//! Sessions of the handshake era: owner and subscriptions of each, stored in files, so a client continues its session at the
+//! next daemon.
 
 #![expect(deprecated, reason = "clients of the handshake era still set levels of logging")]
 
@@ -16,46 +16,46 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
-/// Sessions kept at once. For a new one, the oldest of the caller with the most sessions is forgotten: its client begins again.
+/// Maximum sessions. A new one replaces the oldest of the caller with the most sessions; its client starts again.
 pub(super) const MAX_SESSIONS: usize = 256;
 
-/// Sessions of one caller in memory: a quarter, so that nobody keeps others out.
+/// Maximum sessions of one caller in memory: a quarter, so nobody keeps others out.
 const MAX_SHARE: usize = MAX_SESSIONS / 4;
 
-/// What a client says of itself when it begins.
+/// Maximum size of a client's initialize request.
 const LARGEST: u64 = 64 << 10;
 
 pub(super) struct Sessions {
-    /// `None`: they end with us.
+    /// Folder of the files; `None` keeps sessions only in memory.
     folder: Option<PathBuf>,
-    /// Whose each is that was used since we began.
+    /// Owner of each session used since our start.
     owners: Mutex<BTreeMap<String, String>>,
-    /// Who used each last, and when.
+    /// Last user of each session, and the time.
     used: Mutex<BTreeMap<String, (String, Instant)>>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// Whose it is; empty until that is known.
+    /// Owner; empty until known.
     owner: String,
     state: SessionState,
     #[serde(default)]
     followed: Followed,
 }
 
-/// What a client wants to be told of.
+/// Subscriptions of a client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Followed {
-    /// Resources that change.
+    /// Resources with change notifications.
     pub(super) uris: BTreeSet<String>,
-    /// Resources that come and go.
+    /// True for notifications about the list of resources.
     pub(super) list: bool,
-    /// What happens, from this level on.
+    /// Minimum level of log messages.
     pub(super) level: Option<LoggingLevel>,
 }
 
-/// Whose a session is: of this token, or of this user.
+/// Returns the owner key of a session: a token or a user.
 fn owner(principal: &Principal) -> String {
     match principal {
         Principal::Token { id, .. } => format!("token {id}"),
@@ -65,7 +65,7 @@ fn owner(principal: &Principal) -> String {
     }
 }
 
-/// An id as we make them; it becomes the name of a file.
+/// Returns true for an id of our form; it becomes a file name.
 fn is_ours(id: &str) -> bool {
     id.len() == 36 && id.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
@@ -75,7 +75,7 @@ impl Sessions {
         Sessions { folder, owners: Mutex::default(), used: Mutex::default() }
     }
 
-    /// Whether this one may use the session. Nobody learns that there is one of another.
+    /// Returns true if this principal may use the session. A foreign session looks like a missing one.
     pub(super) fn is_of(&self, id: &str, principal: &Principal) -> bool {
         let owner = owner(principal);
         let known = self.owners().get(id).cloned();
@@ -87,9 +87,9 @@ impl Sessions {
         is_theirs
     }
 
-    /// The session in memory that makes room for a new one of this caller, if there are too many: one of their own if they
-    /// have their share, else one of the caller with the most. The one that was not used for the longest time goes, and
-    /// one that somebody listens to only if there is no other.
+    /// Returns the session to evict for a new one of this caller, if there are too many: one of its own if it has its
+    /// share, else one of
+    /// the caller with the most. The least recently used one is evicted, and one with a listener only if there is no other.
     pub(super) fn makes_room(
         &self,
         principal: &Principal,
@@ -112,12 +112,12 @@ impl Sessions {
         theirs.min_by_key(|(id, (_, at))| rank(id, *at)).map(|(id, _)| id.clone())
     }
 
-    /// Whether it began at this daemon, not at one before.
+    /// Returns true if the session started at this daemon, not at an earlier one.
     pub(super) fn began_here(&self, id: &str) -> bool {
         self.owners().contains_key(id)
     }
 
-    /// A session begins: it belongs to who began it.
+    /// Records a new session and its owner.
     pub(super) fn begun(&self, id: &str, principal: &Principal) {
         let owner = owner(principal);
         let mut owners = self.owners();
@@ -134,12 +134,12 @@ impl Sessions {
         }
     }
 
-    /// What the client of a session follows.
+    /// Returns the subscriptions of a session.
     pub(super) fn followed(&self, id: &str) -> Followed {
         self.read(id).map(|kept| kept.followed).unwrap_or_default()
     }
 
-    /// It follows something else from now on.
+    /// Changes the subscriptions of a session.
     pub(super) fn follow(&self, id: &str, change: impl FnOnce(&mut Followed)) {
         let Some(mut kept) = self.read(id) else { return };
         let before = kept.followed.clone();
@@ -158,7 +158,7 @@ impl Sessions {
         serde_json::from_slice(&file::read_small(&path, LARGEST).ok()?).ok()
     }
 
-    /// A session that cannot be kept ends with us; that is no reason not to begin it.
+    /// Writes the file of a session. On an error the session lasts until our end.
     fn write(&self, id: &str, kept: &Kept) {
         let Some(path) = self.path(id) else { return };
         let Ok(bytes) = serde_json::to_vec(kept) else { return };
@@ -167,7 +167,7 @@ impl Sessions {
         }
         let written = path.parent().map_or(Ok(()), file::private_dir);
         if let Err(error) = written.and_then(|()| file::replace(&path, &bytes)) {
-            tracing::debug!(%error, "a session cannot be kept");
+            tracing::debug!(%error, "cannot store a session");
         }
     }
 
@@ -183,7 +183,7 @@ impl Sessions {
         self.used.lock().expect("nothing panics in between")
     }
 
-    /// Make room for one more.
+    /// Makes room for one more.
     fn forget_oldest(&self) {
         let Some(folder) = &self.folder else { return };
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -195,7 +195,7 @@ impl Sessions {
         if too_many == 0 {
             return;
         }
-        // The oldest of whoever has the most, by what the files say.
+        // The oldest of the caller with the most sessions, according to the files.
         let mut by_owner: BTreeMap<String, VecDeque<PathBuf>> = BTreeMap::new();
         for (_, path) in all {
             let id = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -205,20 +205,20 @@ impl Sessions {
         while too_many > 0 {
             let most = by_owner.values_mut().max_by_key(|paths| paths.len());
             let Some(path) = most.and_then(VecDeque::pop_front) else { return };
-            // It is tried again with the next one.
+            // Retried with the next session.
             let _ = file::remove(&path);
             too_many -= 1;
         }
     }
 }
 
-/// For the transport: it asks when it does not know a session.
+/// Store for the transport, which asks for unknown sessions.
 pub(super) struct Store(pub(super) std::sync::Arc<Sessions>);
 
 #[async_trait]
 impl SessionStore for Store {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        // It was let go before: what comes of it now does not begin here.
+        // It was evicted before, so it did not start here.
         self.0.ended(id);
         Ok(self.0.read(id).map(|kept| kept.state))
     }
@@ -234,7 +234,7 @@ impl SessionStore for Store {
 
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
         if let Some(path) = self.0.path(id) {
-            // Not there is as good.
+            // A missing file is fine.
             let _ = file::remove(&path);
         }
         self.0.ended(id);
@@ -308,7 +308,7 @@ mod tests {
             in_memory.insert(id(number), false);
             sessions.begun(&id(number), &flood);
         }
-        // Used last, and listened to: neither goes first.
+        // Recently used or with a listener: neither is evicted first.
         assert!(sessions.is_of(&id(0), &flood));
         in_memory.insert(id(1), true);
         assert_eq!(sessions.makes_room(&flood, &in_memory), Some(id(2)));

@@ -1,4 +1,4 @@
-//! `proctor mcp`: one conversation over stdin and stdout, with the one shared daemon behind it. Ends when its input ends.
+//! `proctor mcp`: one conversation over stdin and stdout, served by the shared daemon. Ends with its input.
 
 use super::assistant::{Assistant, House};
 use super::call::PATIENCE;
@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Serve until the other side has said all it has to say.
+/// Serves until the input ends.
 pub(crate) fn serve(
     home: Home,
     launch: &'static dyn Launch,
@@ -23,8 +23,9 @@ pub(crate) fn serve(
     patience: Option<Duration>,
 ) -> Result<(), OpError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| OpError::new(Code::Failed, format!("cannot begin: {error}")))?;
+    let runtime = runtime.map_err(|error| {
+        OpError::new(Code::Failed, format!("cannot start the runtime: {error}"))
+    })?;
     let door = Box::new(Remote::new(home, launch));
     let house = House {
         door,
@@ -36,7 +37,7 @@ pub(crate) fn serve(
         sessions: None,
     };
     let served = runtime.block_on(conversation(Assistant::new(Arc::new(house))));
-    // A read of stdin that still blocks must not keep us here.
+    // A blocked read of stdin must not keep us here.
     runtime.shutdown_background();
     served
 }
@@ -49,20 +50,19 @@ async fn conversation(assistant: Assistant) -> Result<(), OpError> {
             .waiting()
             .await
             .map(drop)
-            .map_err(|error| OpError::new(Code::Internal, format!("the conversation broke: {error}"))),
-        // It ended before it began.
+            .map_err(|error| OpError::new(Code::Internal, format!("the conversation failed: {error}"))),
+        // The input ended before the handshake.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
-        Err(error) => Err(OpError::new(Code::BadInput, format!("not the beginning of a conversation: {error}"))
-            .help("`proctor mcp` speaks the Model Context Protocol on stdin; `proctor mcp install` sets clients up")),
+        Err(error) => Err(OpError::new(Code::BadInput, format!("not an MCP handshake: {error}"))
+            .help("`proctor mcp` speaks the Model Context Protocol on stdin; set up a client with `proctor mcp install`")),
     }
 }
 
-/// Some clients hand over ends that do not block: what is not there yet would be taken for the end. Pipes are opened anew
-/// anyway.
+/// Some clients pass non-blocking descriptors, on which missing input would look like the end. Pipes are reopened anyway.
 fn wait_where_nothing_is() {
     for end in [rustix::stdio::stdin(), rustix::stdio::stdout()] {
         if let Ok(flags) = rustix::fs::fcntl_getfl(end) {
-            // One that cannot be changed is tried as it is.
+            // A descriptor that cannot be changed is used as it is.
             let _ = rustix::fs::fcntl_setfl(end, flags - OFlags::NONBLOCK);
         }
     }

@@ -1,4 +1,4 @@
-//! Calls that go on as tasks of the protocol, for clients that can follow them. Each belongs to who began it.
+//! Calls that continue as tasks of the protocol, for clients that support them. Each belongs to its caller.
 
 use super::door::Speaker;
 use rmcp::model::{CallToolResult, ErrorData, GetTaskResult, Task};
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
-/// At once; those that are over count until they are forgotten. Each costs its answer.
+/// Maximum tasks, including ended ones that are still kept. Each holds its response.
 const MOST: usize = 256;
 
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<CallToolResult, ErrorData>> + Send>>;
@@ -19,12 +19,12 @@ pub(super) struct Tasks {
     owners: Mutex<HashMap<String, String>>,
 }
 
-/// Whose task it is: the token's or the user's, not the program's, which is its own word only.
+/// Returns the owner of a task: the token or the user, not the program, whose name is not verified.
 fn owner(speaker: &Speaker) -> String {
     speaker.caller.as_ref().map(|caller| format!("{:?}", caller.principal)).unwrap_or_default()
 }
 
-/// The end of a task. One that was cancelled and did not finish all the same is `cancelled`, not a completed error.
+/// Returns the end of a task. A cancelled task that did not finish is `cancelled`, not a completed error.
 fn ended(
     result: Result<CallToolResult, ErrorData>,
     cancelled: bool,
@@ -38,7 +38,7 @@ fn ended(
 }
 
 impl Tasks {
-    /// Let it go on. `stop` is dropped when the client does not want it any more.
+    /// Starts a task. `stop` is dropped when the client cancels it.
     pub(super) fn begin(
         &self,
         speaker: &Speaker,
@@ -68,7 +68,7 @@ impl Tasks {
         task
     }
 
-    /// Whoever comes now has to do without one.
+    /// Returns true if no further task can start.
     pub(super) fn is_full(&self) -> bool {
         self.manager.running_task_count() >= MOST
     }
@@ -83,13 +83,11 @@ impl Tasks {
         self.manager.cancel_task(id)
     }
 
-    /// The task of another is as good as none.
+    /// Checks the owner; a foreign task looks like a missing one.
     fn check(&self, speaker: &Speaker, id: &str) -> Result<(), ErrorData> {
         match self.owners().get(id) {
             Some(whose) if *whose == owner(speaker) => Ok(()),
-            Some(_) | None => {
-                Err(ErrorData::invalid_params(format!("there is no task '{id}'"), None))
-            }
+            Some(_) | None => Err(ErrorData::invalid_params(format!("unknown task '{id}'"), None)),
         }
     }
 

@@ -1,12 +1,12 @@
-//! Commands in hints, named as the tools that are offered: an assistant has no command line.
+//! Replaces commands in hints with the offered tools, because an assistant has no command line.
 
 use proctor_ops::tools::{TOOLS, Tool, Toolset};
 use serde_json::Value;
 
-/// Fields whose text is ours and may name a command.
+/// Fields with our own text that may name a command.
 const HINTS: [&str; 4] = ["help", "message", "missing", "note"];
 
-/// `` `proctor list` `` as an assistant says it: list_processes. A tool that is not offered is named as its command.
+/// Replaces `` `proctor list` `` with list_processes. A tool that is not offered is named as its command.
 pub(super) fn in_tools(text: &str, offered: &[Toolset]) -> String {
     let mut said = String::with_capacity(text.len());
     let mut rest = text;
@@ -23,7 +23,7 @@ pub(super) fn in_tools(text: &str, offered: &[Toolset]) -> String {
     said + &offered_only(rest, offered)
 }
 
-/// The same in every hint of a reply.
+/// Does this in every hint of a reply.
 pub(super) fn in_hints(value: &mut Value, offered: &[Toolset]) {
     match value {
         Value::Object(fields) => {
@@ -48,7 +48,7 @@ fn in_texts(value: &mut Value, offered: &[Toolset]) {
     }
 }
 
-/// Names of tools that are not offered become the commands that do the same.
+/// Replaces names of tools that are not offered with their commands.
 fn offered_only(text: &str, offered: &[Toolset]) -> String {
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     let mut said = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! Telling a client that a resource has changed: a loop over the long poll that everybody else uses, too.
+//! Notifies a client of changed resources: a loop over the usual long poll.
 
 use super::assistant::{Assistant, House, speaker};
 use super::door::{Speaker, entry};
@@ -14,23 +14,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Resources that one conversation follows.
+/// Maximum resources that one conversation follows.
 const MOST: usize = 64;
 
-/// At least from one word about a resource to the next: a process may write a thousand lines a second.
+/// Minimum time between notifications about a resource: a process may write a thousand lines a second.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A long poll; when nothing has happened, the next one begins.
+/// Seconds of one long poll.
 const POLL: f64 = 45.0;
 
-/// After an error that passes.
+/// Pause after a temporary error.
 const LATER: Duration = Duration::from_secs(2);
 
-/// Among the resources, for what is none: the messages, and the list itself.
+/// Keys for the subscriptions that are not resources: the messages, and the list itself.
 const MESSAGES: &str = "";
 const LIST: &str = "list";
 
-/// What a client of the handshake era follows; ends with the conversation.
+/// Subscriptions of a client of the handshake era; they end with the conversation.
 #[derive(Default)]
 pub(super) struct Watches(Mutex<BTreeMap<String, AbortHandle>>);
 
@@ -50,7 +50,7 @@ impl Watches {
         }
         if watched.len() >= MOST {
             let message =
-                format!("more than {MOST} resources are not followed in one conversation");
+                format!("too many subscriptions: the maximum is {MOST} in one conversation");
             return Err(ErrorData::invalid_params(message, None));
         }
         let task = tokio::spawn(async move {
@@ -67,7 +67,7 @@ impl Watches {
         Ok(())
     }
 
-    /// Tell what happens as messages from this level on, and from no other any more.
+    /// Sends messages from this level on, replacing an earlier level.
     #[expect(deprecated, reason = "clients of the handshake era still use it")]
     pub(super) fn tell(
         &self,
@@ -82,7 +82,7 @@ impl Watches {
         }
     }
 
-    /// Tell when the list of resources changes, to a client that has read it.
+    /// Sends notifications when the list of resources changes, to a client that has read it.
     pub(super) fn follow_list(&self, house: Arc<House>, peer: Peer<RoleServer>, speaker: Speaker) {
         let mut watched = self.watched();
         if watched.get(LIST).is_some_and(|task| !task.is_finished()) {
@@ -119,7 +119,7 @@ impl Drop for Watches {
     }
 }
 
-/// Serve one subscription of the era without sessions until it is cancelled.
+/// Serves one subscription of the era without sessions until it is cancelled.
 pub(super) async fn listen(assistant: &Assistant, context: SubscriptionContext) {
     let mut tasks = JoinSet::new();
     let speaker = speaker(context.request_context());
@@ -145,7 +145,7 @@ pub(super) async fn listen(assistant: &Assistant, context: SubscriptionContext) 
     context.cancelled().await;
 }
 
-/// Tell when a service is there that was not, or is not any more.
+/// Sends a notification when a service is added or removed.
 async fn list_changes(house: Arc<House>, speaker: Speaker, sink: SubscriptionSink) {
     let mut news = News::of(Place::All);
     while news.next_list(&house, &speaker).await {
@@ -156,7 +156,7 @@ async fn list_changes(house: Arc<House>, speaker: Speaker, sink: SubscriptionSin
     }
 }
 
-/// Where the reading of a resource's changes has got to.
+/// Position of the reader of a resource's changes.
 pub(super) struct News {
     place: Place,
     cursor: Option<String>,
@@ -168,7 +168,7 @@ impl News {
         News { place, cursor: None, events: Vec::new() }
     }
 
-    /// Wait until there is something new; false if there never will be.
+    /// Waits until there is something new; returns false if there never will be.
     pub(super) async fn next(&mut self, house: &House, speaker: &Speaker) -> bool {
         loop {
             match self.look(house, speaker).await {
@@ -180,12 +180,12 @@ impl News {
         }
     }
 
-    /// Wait until a service is there that was not, or is not any more.
+    /// Waits until a service is added or removed.
     async fn next_list(&mut self, house: &House, speaker: &Speaker) -> bool {
         let kinds = ["defined", "removed", "configured"];
         while self.next(house, speaker).await {
             let changes = |event: &Value| kinds.iter().any(|kind| event["kind"] == *kind);
-            // None: what happened in between is not known.
+            // Empty: events were missed, so a change is possible.
             if self.events.is_empty() || self.events.iter().any(changes) {
                 return true;
             }
@@ -208,10 +208,10 @@ impl News {
         }
         let first = self.cursor.is_none();
         let mut answer = house.door.call(speaker, entry(operation)?, input).await?;
-        // It may have taken a while, and a token may have been revoked.
+        // The wait may have taken a while, and the token may have been revoked.
         house.door.still_knows(speaker)?;
         let cursor = answer["cursor"].as_str().map(ToOwned::to_owned);
-        // A new daemon does not know the old one's places: begin anew, and say that something may have happened.
+        // A new daemon does not know the old cursor: start again, and report a possible change.
         let missed = answer["missed"] == true;
         self.cursor = cursor;
         self.events = answer[list].as_array_mut().map(std::mem::take).unwrap_or_default();

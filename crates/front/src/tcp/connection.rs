@@ -1,7 +1,7 @@
-//! One connection to the control port: lines in, answers out, one after the other.
+//! One connection to the control port: lines in, responses out, in order.
 //!
-//! It is idle while nothing is being done for it, however much of a line has come: a client that sends a byte now and then is
-//! the first to go when others come. A change that was begun is finished, whatever becomes of the client.
+//! It is idle while no request is in progress, even with a partial line: a client that sends a byte now and then is closed first
+//! when others come. A change is finished even if the client disconnects.
 
 use super::heard::{Heard, hear};
 use super::incoming::{Incoming, Line};
@@ -23,36 +23,36 @@ use tokio::net::tcp::WriteHalf;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-/// Longest line of most. A list of a thousand services fits; all connections together take 8 MiB.
+/// Maximum line of most callers. A list of a thousand services fits; all connections together take 8 MiB.
 const SHORT_LINE: usize = 16 << 10;
 
-/// Longest line of an admin: an environment fits, as on the unix socket. Nobody else may do what takes one.
+/// Maximum line of an admin: an environment fits, as on the unix socket. Others need no environment.
 const LONG_LINE: usize = 4 << 20;
 
-/// KiB of all longer lines together that are held at once.
+/// Maximum KiB of all longer lines in memory.
 const MOST_LONG: usize = 8 << 10;
 
-/// A connection that nobody may use is closed after this long.
+/// Time after which a connection of an unauthorised caller is closed.
 const STRANGER_TIME: Duration = Duration::from_secs(60);
 
-/// Without a command for this long a connection is closed.
+/// Time after which an idle connection is closed.
 const IDLE_TIME: Duration = Duration::from_secs(600);
 
-/// A client that does not take its answer for this long is given up.
+/// Timeout for a client to read its response.
 const WRITE_TIME: Duration = Duration::from_secs(30);
 
-/// Refusals for want of a token, or a right one, before the connection is closed.
+/// Maximum refusals for a missing or invalid token; then the connection is closed.
 const MOST_REFUSALS: u32 = 8;
 
-/// Room for the long lines of all connections.
+/// Memory for the long lines of all connections.
 pub(super) fn room() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(MOST_LONG))
 }
 
-/// Serve one connection to its end.
+/// Serves one connection to its end.
 pub(super) async fn serve(guest: Guest, dispatch: Arc<dyn Dispatch>, room: Arc<Semaphore>) {
     let Guest { mut stream, peer, local, mut seat } = guest;
-    // Answers are written whole; waiting for more to say only delays them.
+    // Responses are written completely; Nagle's algorithm would only delay them.
     stream.set_nodelay(true).ok();
     let (read, mut write) = stream.split();
     let mut incoming = Incoming::new(read, (local, peer), Room::new(room, SHORT_LINE));
@@ -65,9 +65,9 @@ pub(super) async fn serve(guest: Guest, dispatch: Arc<dyn Dispatch>, room: Arc<S
         nearby: None,
         refusals: 0,
     };
-    // The client is gone, speaks something else, or does not read: there is nobody to tell.
+    // The client is gone, speaks another protocol or does not read, so there is no receiver for an error.
     let _ = session.lines(&mut incoming, &mut write, &mut seat).await;
-    // What it still sends is not for us; what we said is on its way.
+    // Further input is ignored; the response is on its way.
     let _ = write.shutdown().await;
 }
 
@@ -75,26 +75,26 @@ struct Session {
     dispatch: Arc<dyn Dispatch>,
     ours: SocketAddr,
     theirs: SocketAddr,
-    /// The token that was presented. It is asked about again for every command: it may be taken back meanwhile.
+    /// Token that was presented. It is checked for every command, because it may be revoked meanwhile.
     token: Option<String>,
-    /// It was an admin's.
+    /// True if it belonged to an admin.
     admin: bool,
-    /// Who it is without one, once that was asked of the kernel.
+    /// Principal without a token, once the kernel was asked.
     nearby: Option<Principal>,
     refusals: u32,
 }
 
-/// What follows from a line.
+/// Result of a line.
 enum Next {
     Answer(Manner, Result<Answer, OpError>),
     Silence,
-    /// An answer, and the end.
+    /// A response, then the end of the connection.
     Last(Manner, OpError),
     Close,
 }
 
 impl Next {
-    /// For want of a token, or a right one.
+    /// Returns true for a missing or invalid token.
     fn is_refusal(&self) -> bool {
         match self {
             Next::Answer(_, Err(error)) => error.code == Code::Unauthenticated,
@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Somebody who may do something.
+    /// Returns true if the caller has any right.
     fn is_welcome(&self) -> bool {
         self.token.is_some() || self.nearby == Some(Principal::Anonymous)
     }
@@ -171,10 +171,13 @@ impl Session {
 
     fn too_long(&self) -> OpError {
         let longest = self.longest();
-        let error = OpError::new(Code::TooLarge, format!("a line is at most {longest} bytes"));
+        let error = OpError::new(
+            Code::TooLarge,
+            format!("the line is too long: the maximum is {longest} bytes"),
+        );
         match self.admin {
             true => error,
-            false => error.help("after `auth TOKEN` of an admin it may be longer"),
+            false => error.help("longer lines need `auth TOKEN` with an admin's token"),
         }
     }
 
@@ -190,7 +193,7 @@ impl Session {
         self.dispatch.authenticate(caller, token)
     }
 
-    /// Who makes a call: whose token came with it, who was said before, or whoever the kernel says is there.
+    /// Returns the principal of a call: of its own token, of an earlier `auth`, or from the kernel.
     fn principal(&mut self, token: Option<String>) -> Result<Principal, OpError> {
         if let Some(token) = token.or(self.token.clone()) {
             return self.presented(&token);
@@ -203,7 +206,7 @@ impl Session {
         Caller::remote(principal, Front::Tcp, self.theirs)
     }
 
-    /// `None`: the client is gone, and with it the wish to know.
+    /// Returns `None` if the client is gone.
     async fn call(
         &mut self,
         manner: Manner,
@@ -227,7 +230,7 @@ impl Session {
     }
 }
 
-/// How a line was meant that is no text.
+/// Guesses the format of a line that is not text.
 fn manner_of(line: &[u8]) -> Manner {
     match line.trim_ascii_start().first() {
         Some(b'{' | b'"' | b'[') => Manner::Json,
@@ -251,7 +254,7 @@ async fn send(
     }
 }
 
-/// Somebody else needs the place. A listener that only moves lets us finish.
+/// Completes when another connection needs the slot. A listener that only moves lets us finish.
 async fn pushed_out(seat: &mut Seat) {
     match seat.leave().await {
         Leave::Now => {}

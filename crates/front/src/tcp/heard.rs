@@ -1,39 +1,40 @@
-//! Bytes of one line to text: what cannot be a command is told apart here, before anybody looks at what it says.
+//! Converts the bytes of a line to text, and detects lines that cannot be commands.
 
 use proctor_ops::error::OpError;
 
-/// What came in as one line.
+/// A received line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
     Text(String),
-    /// A browser, or another program that takes us for a web server. Nothing it says is a command.
+    /// A browser, or another program that expects a web server. Its text is never a command.
     Http,
 }
 
-/// A record that begins an encrypted connection.
+/// First byte of a TLS handshake record.
 const HANDSHAKE: u8 = 0x16;
 
-/// Do these first bytes of a connection begin TLS?
+/// Returns true if these first bytes start TLS.
 pub fn is_tls(bytes: &[u8]) -> bool {
     bytes.first() == Some(&HANDSHAKE)
 }
 
-/// The text of a line, without its end.
+/// Returns the text of a line, without its end.
 pub fn hear(line: &[u8]) -> Result<Heard, OpError> {
     let bytes = without_telnet(line);
-    let text = String::from_utf8(bytes)
-        .map_err(|_| OpError::bad_input("this is not UTF-8 text").help("one command a line"))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        OpError::bad_input("the line is not UTF-8 text").help("send one command per line")
+    })?;
     let text = text.trim();
     if is_http(text) {
         return Ok(Heard::Http);
     }
     if text.contains(|c: char| c.is_control() && c != '\t') {
-        return Err(OpError::bad_input("there are control characters in this line"));
+        return Err(OpError::bad_input("the line contains control characters"));
     }
     Ok(Heard::Text(text.to_owned()))
 }
 
-/// `GET / HTTP/1.1`, `GET /`: the first line of a request. None of our commands looks like it.
+/// Detects the first line of an HTTP request: `GET / HTTP/1.1`, `GET /`. No command looks like it.
 fn is_http(text: &str) -> bool {
     const METHODS: [&str; 10] =
         ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PRI"];
@@ -45,7 +46,7 @@ fn is_http(text: &str) -> bool {
     (named && target.is_some()) || versioned
 }
 
-/// What a telnet client puts between the text: commands that begin with the byte 255, which no text has.
+/// Removes telnet commands, which start with the byte 255 that no text has.
 fn without_telnet(line: &[u8]) -> Vec<u8> {
     const COMMAND: u8 = 255;
     const BEGIN: u8 = 250;
@@ -61,7 +62,7 @@ fn without_telnet(line: &[u8]) -> Vec<u8> {
             // Will, won't, do, don't: about an option.
             Some(251..=254) => drop(bytes.next()),
             Some(BEGIN) => while bytes.next().is_some_and(|byte| byte != END) {},
-            // The byte itself: not text, and refused as such.
+            // The byte itself: not text, and rejected as such.
             Some(COMMAND) => text.push(COMMAND),
             Some(_) | None => {}
         }

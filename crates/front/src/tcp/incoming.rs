@@ -1,4 +1,4 @@
-//! What a client of the control port has sent and nobody has looked at yet. An idle connection has no buffer.
+//! Received data of a control client that is not processed yet. An idle connection has no buffer.
 
 use super::heard::is_tls;
 use crate::protocol::{Cut, Lines};
@@ -10,23 +10,23 @@ use std::time::Duration;
 use tokio::net::tcp::ReadHalf;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// Commands are short; a long one takes several of these.
+/// Size of a read. Commands are short; a long one takes several reads.
 const READ_CHUNK: usize = 4 << 10;
 
-/// From its first byte to its last a line takes no longer, even if somebody types it.
+/// Timeout of a line from its first byte to its last, enough for typing.
 const LINE_TIME: Duration = Duration::from_secs(60);
 
-/// The kernel does not tell when a client that has said its last word goes away: it is asked, while something is done for it.
+/// Interval of checks whether a half-closed client is gone, during a request; the kernel does not report it.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 pub(super) enum Line {
     Whole(Vec<u8>),
     TooLong,
-    /// Others have sent so much that it cannot be held.
+    /// Other clients use all the memory.
     NoRoom,
-    /// Nobody will say any more.
+    /// No more input follows.
     End,
-    /// It took too long.
+    /// The line timed out.
     Late,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Incoming<'a> {
     theirs: SocketAddr,
     lines: Lines,
     room: Room,
-    /// Length of the line that was taken last.
+    /// Length of the last line taken.
     taken: usize,
-    /// Nothing has come yet.
+    /// True until the first byte arrives.
     fresh: bool,
     ended: bool,
 }
@@ -61,11 +61,11 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// One line of at most `longest` bytes without its end, begun before `begin`. An unfinished last line counts as one.
+    /// Returns one line of at most `longest` bytes without its end, started before `begin`. An unfinished last line counts.
     pub(super) async fn line(&mut self, longest: usize, begin: Instant) -> io::Result<Line> {
         let mut deadline = begin;
         loop {
-            // Nobody wants the next one before the last one has been dealt with.
+            // The next line is wanted only after the last one is processed.
             if !self.room.hold(self.lines.len()) {
                 return Ok(Line::NoRoom);
             }
@@ -94,13 +94,14 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Completes when the client is gone. One that only said its last word still wants the answer, and what it says
-    /// meanwhile is its next command.
+    /// Completes when the client is gone. A client that closed only its sending side still wants the response, and
+    /// bytes that arrive
+    /// meanwhile are its next command.
     pub(super) async fn vanished(&mut self, longest: usize) {
         while !self.ended {
             match self.more().await {
                 Ok(true) if self.lines.len() <= longest && self.holds_more() => {}
-                // It is told when its turn comes.
+                // The next call of `line` reports it.
                 Ok(true) => std::future::pending().await,
                 Ok(false) => {}
                 Err(_) => return,
@@ -111,12 +112,12 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Beside what is being dealt with.
+    /// Returns true if there is data beyond the line in progress.
     fn holds_more(&mut self) -> bool {
         self.room.hold(self.taken + self.lines.len())
     }
 
-    /// Wait for more bytes; false at the end.
+    /// Waits for more bytes; returns false at the end.
     async fn more(&mut self) -> io::Result<bool> {
         loop {
             if self.ended {

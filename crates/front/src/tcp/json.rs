@@ -1,7 +1,7 @@
-//! A line of JSON: the commands that programs already know, and the general form for everything else.
+//! A line of JSON: the commands of earlier programs, and the general form for everything else.
 //!
-//! `"Status"`, `{"Restart":{"args":null,"service":"web"}}`, `{"op":"service.status","input":{…}}`; with `"token"` beside it where
-//! one is needed for this command alone.
+//! `"Status"`, `{"Restart":{"args":null,"service":"web"}}`, `{"op":"service.status","input":{…}}`; with a `"token"` field if this
+//! command alone needs one.
 
 use super::said::{Asked, Call, Said, Shape};
 use crate::legacy;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// In the order in which they are named when somebody asks for another.
+/// Commands, in the order in which an error lists them.
 const COMMANDS: [&str; 9] = [
     "Status",
     "Restart",
@@ -23,7 +23,7 @@ const COMMANDS: [&str; 9] = [
     "Auth",
 ];
 
-/// Nesting is bounded by the parser (128), size by the line.
+/// Parses a line. The parser bounds the nesting (128), the line bounds the size.
 pub(super) fn understand(text: &str) -> Result<Said, OpError> {
     let value = serde_json::from_str(text)
         .map_err(|error| OpError::bad_input(format!("not a JSON value: {error}")))?;
@@ -38,7 +38,7 @@ fn object(mut fields: Map<String, Value>) -> Result<Said, OpError> {
     let token = match fields.shift_remove("token") {
         None | Some(Value::Null) => None,
         Some(Value::String(token)) => Some(token),
-        Some(_) => return Err(OpError::bad_input("'token' is a text")),
+        Some(_) => return Err(OpError::bad_input("'token' must be a string")),
     };
     if fields.contains_key("op") {
         let General { op, input } = read("this command", Value::Object(fields))?;
@@ -48,7 +48,7 @@ fn object(mut fields: Map<String, Value>) -> Result<Said, OpError> {
     match (fields.next(), fields.next()) {
         (Some((name, inner)), None) => command(&name, inner, token),
         (Some((first, _)), Some((second, _))) => {
-            let message = format!("one command a line: this has '{first}' and '{second}'");
+            let message = format!("a line may have one command only, not '{first}' and '{second}'");
             Err(OpError::bad_input(message))
         }
         (None, _) => Err(unknown()),
@@ -83,7 +83,7 @@ fn command(name: &str, inner: Value, token: Option<String>) -> Result<Said, OpEr
         "ReloadConfig" => said("config.reload", without_nulls(name, inner)?, Shape::AsItIs),
         "CustomRestart" => {
             let mut input = legacy::variables(without_nulls(name, inner)?);
-            // Not "from now on without arguments": a program that has none to say sends an empty list.
+            // An empty list does not mean "from now on without arguments": programs send it if they have none.
             if input["start_args"].as_array().is_some_and(Vec::is_empty) {
                 input.as_object_mut().and_then(|fields| fields.shift_remove("start_args"));
             }
@@ -109,7 +109,7 @@ fn call(op: String, input: Value, token: Option<String>, shape: Shape) -> Said {
     Said::Call(Call { op, input, token, shape })
 }
 
-/// An input about one service; the operation knows which is meant if none is named.
+/// Returns an input about one service; without a name the operation chooses it.
 fn with_names(service: Option<String>, mut input: Map<String, Value>) -> Value {
     if let Some(service) = service {
         input.insert("names".to_owned(), json!([service]));
@@ -117,7 +117,7 @@ fn with_names(service: Option<String>, mut input: Map<String, Value>) -> Value {
     Value::Object(input)
 }
 
-/// What is said to be nothing is as good as not said. The operation checks the rest.
+/// Removes null fields. The operation checks the rest.
 fn without_nulls(name: &str, inner: Value) -> Result<Value, OpError> {
     match inner {
         Value::Null => Ok(json!({})),
@@ -126,7 +126,7 @@ fn without_nulls(name: &str, inner: Value) -> Result<Value, OpError> {
             Ok(Value::Object(fields))
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(OpError::bad_input(format!("{name}: its fields are an object")))
+            Err(OpError::bad_input(format!("{name}: its fields must be an object")))
         }
     }
 }
@@ -137,7 +137,7 @@ fn read<T: DeserializeOwned>(name: &str, inner: Value) -> Result<T, OpError> {
 }
 
 fn unknown() -> OpError {
-    OpError::new(Code::UnknownOperation, "this is no command")
+    OpError::new(Code::UnknownOperation, "unknown command")
         .help(format!("one of {}, or {{\"op\":NAME,\"input\":{{…}}}}", COMMANDS.join(", ")))
 }
 

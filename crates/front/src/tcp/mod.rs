@@ -1,6 +1,6 @@
-//! The control port: one command a line, as JSON or as plain words, and one answer for each. `docs/tcp.md` is for its users.
+//! The control port: one command per line, as JSON or as plain words, and one response for each. `docs/tcp.md` is for users.
 //!
-//! Left out on purpose: what may be done and by whom. That is decided where every front's requests go, in `ops`.
+//! Out of scope: permissions. `ops` decides them for every front.
 
 mod connection;
 #[doc(hidden)]
@@ -17,7 +17,7 @@ use crate::local::Dispatch;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Serve the control port wherever the configuration wants it, until the future is dropped.
+/// Serves the control port as configured, until the future is dropped.
 pub async fn serve(listener: Listener<impl Fn(State)>, dispatch: Arc<dyn Dispatch>) -> Infallible {
     let room = connection::room();
     let connection = |guest| connection::serve(guest, Arc::clone(&dispatch), Arc::clone(&room));

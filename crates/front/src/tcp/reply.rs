@@ -1,7 +1,8 @@
-//! Answers: one line of JSON, or text that an empty line ends.
+//! Responses: one line of JSON, or text ended by an empty line.
 //!
-//! JSON: `{"success":…,"message":…,"data":…,"timestamp":…}`, always these four. `data` is the output of the operation if it was
-//! carried out, and `{code, help, details}` if it was not.
+//! JSON: `{"success":…,"message":…,"data":…,"timestamp":…}`, always these four. `data` is the output of the operation
+//! if it ran, and
+//! `{code, help, details}` if it was refused.
 
 use super::said::{Asked, Manner, Shape};
 use crate::legacy;
@@ -18,16 +19,16 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 
-/// What an answer says.
+/// Content of a response.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// An operation was carried out.
+    /// An operation ran.
     Done {
         op: String,
         shape: Shape,
         reply: Reply,
     },
-    /// This is who the caller is from now on.
+    /// The caller was identified for the rest of the connection.
     Known(Principal),
     Help(String),
 }
@@ -39,7 +40,7 @@ pub(super) fn form(manner: Manner) -> Form {
     }
 }
 
-/// The bytes of an answer, with its end.
+/// Encodes a response, with its end.
 pub(super) fn encode(manner: Manner, answer: Result<Answer, OpError>) -> Vec<u8> {
     match manner {
         Manner::Json => json_line(answer),
@@ -58,7 +59,7 @@ struct Envelope<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Data<'a> {
-    /// Encoded already.
+    /// Encoded JSON.
     Raw(&'a RawValue),
     Value(Value),
 }
@@ -96,7 +97,7 @@ fn refused(error: &OpError) -> Vec<u8> {
 fn done(op: &str, shape: Shape, reply: &Reply) -> Result<Vec<u8>, OpError> {
     let success = reply.verdict.is_none();
     let message = message(op, reply)?;
-    // The id of what goes on is no output yet.
+    // The id of a running operation is not an output yet.
     let shape = if reply.background { Shape::AsItIs } else { shape };
     let data = match shape {
         Shape::AsItIs => Data::Raw(read(&reply.text)?),
@@ -113,7 +114,7 @@ fn done(op: &str, shape: Shape, reply: &Reply) -> Result<Vec<u8>, OpError> {
     Ok(envelope(success, message, data))
 }
 
-/// What became of it, where something was to be changed; the data speak for themselves otherwise.
+/// Returns the result of a change as a message; a read needs none.
 fn message<'a>(op: &str, reply: &Reply) -> Result<Cow<'a, str>, OpError> {
     let changing = table::find(op).filter(|entry| entry.meta.effect != Effect::Read);
     match (changing, reply.verdict) {
@@ -127,7 +128,7 @@ fn message<'a>(op: &str, reply: &Reply) -> Result<Cow<'a, str>, OpError> {
     }
 }
 
-/// One service where one is meant: the only one, or the primary one if none was named.
+/// Returns one service if none was named: the only or the primary one.
 fn shown_status(output: &status::Output, asked: Asked) -> Value {
     let services = output.services.as_slice();
     let mut primary = services.iter().filter(|service| service.primary);
@@ -144,13 +145,13 @@ fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, OpError> {
         .map_err(|error| OpError::new(Code::Internal, format!("cannot encode: {error}")))
 }
 
-/// The page that the command line prints, with a line for the code if it did not go as asked. An empty line is the end
-/// and nothing else, so one inside has a space.
+/// Returns the page of the command line, with a line for the code of an error. An empty line is only the end, so an empty line in
+/// the text gets a space.
 fn text(answer: Result<Answer, OpError>) -> Vec<u8> {
     let (page, code) = match answer {
         Ok(Answer::Done { reply, .. }) => {
             let more =
-                reply.next.map(|next| format!("more is there: go on with the cursor {next}\n"));
+                reply.next.map(|next| format!("more follows: continue with the cursor {next}\n"));
             (reply.text + &reply.remarks + &more.unwrap_or_default(), reply.verdict)
         }
         Ok(Answer::Known(principal)) => (format!("you are {principal}\n"), None),

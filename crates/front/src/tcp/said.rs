@@ -1,11 +1,11 @@
-//! What a line means: a JSON value or plain words, both as one operation of the table.
+//! Parses a line, a JSON value or plain words, to one operation of the table.
 
 use super::json;
 use super::words;
 use proctor_ops::error::OpError;
 use serde_json::Value;
 
-/// How a line was said, and so how it is answered.
+/// Format of a line, and so of its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     /// One line of JSON.
@@ -14,53 +14,53 @@ pub enum Manner {
     Words,
 }
 
-/// A line that was understood.
+/// A parsed line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Said {
-    /// An empty line: nothing is answered.
+    /// An empty line without a response.
     Nothing,
     Quit,
-    /// What was asked for is this text.
+    /// A request for this help text.
     Help(String),
-    /// Who is calling, for the rest of the connection.
+    /// A token for the rest of the connection.
     Auth(String),
     Call(Call),
 }
 
-/// One operation.
+/// A call of one operation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     pub op: String,
     pub input: Value,
-    /// Who is calling, for this one.
+    /// Token for this call only.
     pub token: Option<String>,
     pub shape: Shape,
 }
 
-/// In which shape the output goes back, as `data`.
+/// Shape of the output in `data`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// That of the operation.
+    /// The operation's own shape.
     AsItIs,
     /// One service of `crate::legacy`, or a map of them.
     Status(Asked),
-    /// `{"healthy":…}`: that something is not well is an answer, and no failure to answer.
+    /// `{"healthy":…}`: an unhealthy service is a result, not an error.
     Health,
-    /// These fields of it, which are those that programs know.
+    /// Only these fields, which earlier programs know.
     Only(&'static [&'static str]),
 }
 
-/// Of which services the status was asked.
+/// Services of a status request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// None was named: the one that is meant then, if there is one.
+    /// None was named: the default one, if there is one.
     Nothing,
     Name,
-    /// Every one, so it is a map, however many there are.
+    /// Every one, so the result is always a map.
     All,
 }
 
-/// Understand a line of text.
+/// Parses a line of text.
 pub fn understand(text: &str) -> (Manner, Result<Said, OpError>) {
     match text.as_bytes().first() {
         None => (Manner::Words, Ok(Said::Nothing)),

@@ -1,4 +1,4 @@
-//! Plain words, for `nc` and `telnet`: those of the command line, with the same arguments, and a few of this port's own.
+//! Plain words for `nc` and `telnet`: those of the command line with the same arguments, and a few of this port.
 
 use super::said::{Call, Manner, Said, Shape};
 use clap::error::ErrorKind;
@@ -7,16 +7,16 @@ use proctor_ops::error::{Code, OpError};
 use proctor_ops::table::{Entry, TABLE};
 use std::fmt::Write as _;
 
-/// Short for what the command line says with two words.
+/// Short forms of two-word commands.
 const SHORT: [(&str, &[&str]); 1] = [("shutdown", &["daemon", "stop"])];
 
-/// Operations that mean the only service, or the primary one, where none is named; on a command line that would be too easy.
+/// Operations that choose the only or the primary service if none is named; a command line requires a name.
 const DEFAULT_SERVICE: [&str; 2] = ["service.restart", "service.stop"];
 
-/// Words that are no operation.
+/// Words that are not operations.
 const OWN: [(&str, &str); 3] = [
-    ("auth TOKEN", "Say who you are, for the rest of this connection"),
-    ("help [COMMAND]", "Show this, or what a command takes"),
+    ("auth TOKEN", "Authenticate for the rest of this connection"),
+    ("help [COMMAND]", "Show this list, or the arguments of a command"),
     ("quit", "Close this connection"),
 ];
 
@@ -29,7 +29,7 @@ pub(super) fn understand(text: &str) -> (Manner, Result<Said, OpError>) {
         [] => Ok(Said::Nothing),
         ["quit" | "exit"] => Ok(Said::Quit),
         ["auth", token] => Ok(Said::Auth((*token).to_owned())),
-        ["auth", ..] => Err(OpError::bad_input("auth: which token?").help("auth TOKEN")),
+        ["auth", ..] => Err(OpError::bad_input("auth: the token is missing").help("auth TOKEN")),
         ["help"] => Ok(Said::Help(overview())),
         ["help", about @ ..] => return operation(&[about, &["--help"]].concat()),
         words => return operation(words),
@@ -68,7 +68,7 @@ fn operation(words: &[&str]) -> (Manner, Result<Said, OpError>) {
     }
 }
 
-/// The operation that the first words name, and what follows them.
+/// Returns the operation of the first words, and the remaining words.
 fn find<'a>(words: &'a [&'a str]) -> Option<(&'static Entry, &'a [&'a str])> {
     let named = |entry: &&Entry| match entry.meta.cli {
         [word] => words.first().is_some_and(|it| it == word || entry.meta.aliases.contains(it)),
@@ -78,7 +78,7 @@ fn find<'a>(words: &'a [&'a str]) -> Option<(&'static Entry, &'a [&'a str])> {
     Some((entry, &words[entry.meta.cli.len()..]))
 }
 
-/// Built for the one line: a few arguments cost less than keeping all of them.
+/// Built for each line: a few arguments cost less than keeping all of them.
 fn command(entry: &Entry) -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
     let command = Command::new(entry.meta.name)
@@ -86,7 +86,7 @@ fn command(entry: &Entry) -> Command {
         .no_binary_name(true)
         .disable_version_flag(true)
         .after_help(entry.meta.details)
-        .arg(json.help("Answer as one line of JSON"));
+        .arg(json.help("Respond with one line of JSON"));
     let command = (entry.augment())(command);
     match DEFAULT_SERVICE.contains(&entry.meta.name) {
         true => command.mut_arg("names", |names| names.required(false)),
@@ -103,18 +103,18 @@ fn overview() -> String {
     }));
     rows.extend(OWN.iter().map(|(word, what)| ((*word).to_owned(), *what)));
     let width = rows.iter().map(|(word, _)| word.len()).max().unwrap_or(0);
-    let mut text = String::from("One command a line, as after `proctor` on the command line:\n");
+    let mut text = String::from("One command per line, as after `proctor` on the command line:\n");
     for (word, what) in rows {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {word:width$}  {what}");
     }
-    text.push_str("An empty line ends an answer. Programs send JSON: \"Status\", {\"op\":\"service.status\",\"input\":{}}\n");
+    text.push_str("An empty line ends a response. Programs send JSON: \"Status\", {\"op\":\"service.status\",\"input\":{}}\n");
     text
 }
 
 fn unknown(words: &[&str]) -> OpError {
     let word = words.first().unwrap_or(&"");
-    OpError::new(Code::UnknownOperation, format!("no command '{word}'"))
+    OpError::new(Code::UnknownOperation, format!("unknown command '{word}'"))
         .help("`help` lists the commands")
 }
 
@@ -177,13 +177,13 @@ mod tests {
     #[test]
     fn mistakes_are_told_as_on_the_command_line() {
         for (text, part) in [
-            ("stauts", "no command 'stauts'"),
-            ("daemon", "no command 'daemon'"),
+            ("stauts", "unknown command 'stauts'"),
+            ("daemon", "unknown command 'daemon'"),
             ("remove", "required"),
             ("status --chekc", "--check"),
             ("logs 'web", "quote"),
-            ("auth", "which token"),
-            ("help nothing", "no command 'nothing'"),
+            ("auth", "the token is missing"),
+            ("help nothing", "unknown command 'nothing'"),
         ] {
             let (manner, said) = understand(text);
             let error = said.unwrap_err();

@@ -1,4 +1,4 @@
-//! The command line as a process: what it asks, what it prints where, and how it exits.
+//! Tests of the command line as a process: its requests, its output on each stream, and its exit code.
 
 use crate::script::{Daemon, line, never, now, report, service, unknown};
 use proctor_ops::error::{Code, OpError};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The example `command`, built beside the tests.
+/// Returns the path of the example `command`, built with the tests.
 fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().unwrap().parent().unwrap().join("examples/command");
@@ -57,7 +57,7 @@ fn a_list_is_a_table_or_a_document() {
     assert_eq!(parsed["services"][0]["name"], "web");
 }
 
-/// A time zone file (RFC 9636): nine hours ahead, always.
+/// A time zone file (RFC 9636) with a fixed offset of nine hours.
 fn nine_hours_ahead() -> Vec<u8> {
     let counts = [0, 0, 0, 1, 0, 0, 0, 4];
     let seconds = (9 * 60 * 60_i32).to_be_bytes();
@@ -114,7 +114,7 @@ fn without_a_daemon_reading_says_what_to_do() {
     let nothing = said(command(home.path(), &["list"]));
     assert_eq!(nothing.code, 5);
     assert!(
-        nothing.err.contains("no Proctor runs") && nothing.err.contains("proctor up"),
+        nothing.err.contains("Proctor is not running") && nothing.err.contains("proctor up"),
         "{}",
         nothing.err
     );
@@ -154,7 +154,7 @@ fn quiet_says_nothing_when_all_is_well() {
     assert_eq!((quiet.code, quiet.out + &quiet.err), (0, String::new()));
 }
 
-/// Two pages, then nothing more.
+/// Returns two pages, then nothing more.
 fn log(op: &str, input: &Value) -> Result<Value, OpError> {
     match (op, input.get("cursor").and_then(Value::as_str)) {
         ("log.read", None) => Ok(json!({
@@ -351,8 +351,8 @@ fn a_lost_connection_is_asked_again_for_questions_only() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        // Take each request and hang up. The last connection is refused by the end of the listener.
-        // A plain question is asked once more, in the usual way.
+        // Reads each request and hangs up. The last connection is refused by the end of the listener.
+        // A plain request is retried in the usual way.
         let connections = if op == "list" { 3 } else { 1 };
         for _ in 0..connections {
             let (stream, _) = listener.accept().unwrap();
@@ -364,7 +364,7 @@ fn a_lost_connection_is_asked_again_for_questions_only() {
         assert_eq!(child.wait().unwrap().code(), Some(5), "{err}");
         err
     };
-    assert!(lost("list").contains("the connection was lost before the answer"));
-    assert!(lost("stop").contains("may or may not have happened"));
-    assert!(lost("write").contains("`proctor file undo PATH` brings back what it was"));
+    assert!(lost("list").contains("the connection was lost before the response"));
+    assert!(lost("stop").contains("may or may not have been carried out"));
+    assert!(lost("write").contains("`proctor file undo PATH` restores it"));
 }

@@ -1,6 +1,6 @@
-//! The files, and sections of files, that are made from the code and committed.
+//! Checks the committed files, and sections of files, that are generated from the code.
 //!
-//! A section stands between `<!-- generated NAME -->` and `<!-- end NAME -->`; the text around it is written by hand.
+//! A section is between `<!-- generated NAME -->` and `<!-- end NAME -->`; the text around it is written by hand.
 //! `cargo xtask gen` runs this test with `UPDATE_GENERATED=1`, which writes the stale ones.
 
 use std::path::Path;
@@ -65,7 +65,7 @@ fn check(root: &Path, list: &[Generated]) -> Result<(), String> {
     Ok(())
 }
 
-/// The text that the file should have, if it differs.
+/// Returns the text that the file should have, if it differs.
 fn fresh(root: &Path, (path, section, make): &Generated) -> Result<Option<String>, String> {
     let old = read(&root.join(path));
     let new = match section {
@@ -97,7 +97,7 @@ fn replaced(old: &str, name: &str, content: &str) -> Result<String, String> {
     Ok(format!("{before}{begin}{}{end}{after}", ended(content.to_owned())))
 }
 
-/// The text with exactly one line end at its end.
+/// Returns the text with exactly one line end at its end.
 fn ended(text: String) -> String {
     format!("{}\n", text.trim_end())
 }

@@ -1,4 +1,4 @@
-//! The socket: requests in, answers out, and what becomes of clients that misbehave.
+//! Tests of the socket: requests, responses, and misbehaving clients.
 
 use crate::script::{Daemon, holding, now};
 use proctor_ops::error::{Code, OpError};
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Only a failing test waits this long.
+/// Deadline; only a failing test waits this long.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn connect(daemon: &Daemon) -> (UnixStream, BufReader<UnixStream>) {
@@ -37,7 +37,7 @@ fn echo() -> Daemon {
 fn requests_of_a_connection_are_answered_one_after_the_other() {
     let daemon = echo();
     let (mut stream, mut reader) = connect(&daemon);
-    // Two at once, the second in pieces.
+    // Two requests at once, the second in pieces.
     stream.write_all(b"{\"op\":\"a\",\"input\":{\"x\":1}}\n{\"op\":").unwrap();
     assert_eq!(answer(&mut reader), json!({ "ok": { "op": "a", "input": { "x": 1 } } }));
     stream.write_all(b"\"service.fail\"}\n").unwrap();
@@ -105,7 +105,7 @@ fn a_line_without_end_is_refused() {
     let daemon = echo();
     let (mut stream, mut reader) = connect(&daemon);
     let sent = stream.write_all(&vec![b'x'; 5 << 20]);
-    // The server stops reading: whether all of it went out is its buffer's business.
+    // The server stops reading; how much was sent depends on its buffer.
     drop(sent);
     let refused = answer(&mut reader);
     assert!(refused["error"]["message"].as_str().unwrap().contains("4194304"), "{refused}");
@@ -124,7 +124,7 @@ fn a_client_that_said_its_last_word_still_gets_the_answer() {
 #[test]
 fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
     let (daemon, told, release) = holding();
-    // Also if it had said already what it wanted to know next.
+    // Also if the client has sent its next request already.
     for requests in [1, 2, 1000] {
         let (mut stream, reader) = connect(&daemon);
         stream.write_all("{\"op\":\"log.read\"}\n".repeat(requests).as_bytes()).unwrap();
@@ -137,7 +137,7 @@ fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
     writeln!(stream, r#"{{"op":"service.stop"}}"#).unwrap();
     assert_eq!(told.recv_timeout(LIMIT), Ok("change begun"));
     drop((stream, reader));
-    // By the time a later client was answered, the first one's end has been seen.
+    // When a later client has its response, the end of the first one has been noticed.
     let (mut stream, mut reader) = connect(&daemon);
     writeln!(stream, r#"{{"op":"service.list"}}"#).unwrap();
     answer(&mut reader);
@@ -156,7 +156,7 @@ fn idle_connections_make_room_for_others() {
         (stream, reader)
     };
     let answered: Vec<_> = (0..400).map(|_| ask()).collect();
-    // Those who never said anything went first, then those who were answered first.
+    // Silent clients are closed first, then those that were answered first.
     for (_stream, mut reader) in silent {
         assert_eq!(reader.read(&mut [0]).unwrap(), 0, "it was kept");
     }

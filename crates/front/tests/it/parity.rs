@@ -1,5 +1,5 @@
-//! What is said in one way arrives as what is said in another: the words of the command line, the same words at the control
-//! port, and the general form of both sockets. Made from the table, argument by argument.
+//! Checks that all ways to send a request give the same input: words of the command line, the same words at the control port, and
+//! the general form of both sockets. Generated from the table, argument by argument.
 
 use crate::cli::{command, said};
 use crate::script::{Daemon, now};
@@ -11,18 +11,18 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 
-/// Commands that are made of several operations, or end Proctor and wait for that. What they ask is tested with them.
+/// Commands that combine several operations, or end Proctor and wait for that. Their requests have tests of their own.
 const COMPOSED: [&str; 6] =
     ["service.up", "service.down", "log.read", "daemon.stop", "daemon.upgrade", "config.show"];
 
-/// Values of which one is good for every argument there is.
+/// Values of which one is valid for every argument.
 const VALUES: [&str; 8] = ["web", "1", "A=b", "TERM", "30s", "7d", "viewer", "/x"];
 
 fn parser(entry: &Entry) -> Command {
     (entry.augment())(Command::new("x").no_binary_name(true).disable_help_flag(true))
 }
 
-/// Ways to write an argument.
+/// Returns the ways to write an argument.
 fn written(arg: &Arg) -> Vec<Vec<String>> {
     let flag = arg.get_long().map(|long| format!("--{long}"));
     if !arg.get_action().takes_values() {
@@ -36,14 +36,14 @@ fn written(arg: &Arg) -> Vec<Vec<String>> {
     values.into_iter().map(with).collect()
 }
 
-/// Words with this argument, those that must be there, and nothing else.
+/// Returns words with this argument and the required ones, and nothing else.
 fn words(entry: &Entry, arg: Option<&Arg>) -> Option<Vec<String>> {
     let parser = parser(entry);
     let must = parser.get_arguments().filter(|it| it.is_required_set());
     let must: Vec<&Arg> =
         must.filter(|it| arg.is_none_or(|arg| arg.get_id() != it.get_id())).collect();
     let mut all = vec![Vec::new()];
-    // What is last on the line is so in our list, too.
+    // The last argument of the line is also the last in our list.
     for part in must.into_iter().chain(arg) {
         let ways = written(part);
         all = all
@@ -56,12 +56,12 @@ fn words(entry: &Entry, arg: Option<&Arg>) -> Option<Vec<String>> {
     all.into_iter().find(|words| parser.clone().try_get_matches_from(words).is_ok())
 }
 
-/// Every line that the table allows with one argument.
+/// Returns every line that the table allows with one argument.
 fn lines(entry: &Entry) -> Vec<Vec<String>> {
     let parser = parser(entry);
     let with_each = parser.get_arguments().map(|arg| {
         let id = arg.get_id();
-        // An argument that only goes with another is seen with that other.
+        // An argument that needs another is tested with that other.
         words(entry, Some(arg)).or_else(|| {
             let mut others = parser.get_arguments().filter(|it| it.get_id() != id);
             others.find_map(|other| {
@@ -74,7 +74,7 @@ fn lines(entry: &Entry) -> Vec<Vec<String>> {
     words(entry, None).into_iter().chain(with_each.flatten()).collect()
 }
 
-/// The first input that this operation was asked with, without what only a caller on this machine can add.
+/// Returns the first input of this operation, without the fields that only a local caller can add.
 #[track_caller]
 fn arrived(daemon: &Daemon, op: &str, begin: usize) -> Value {
     let calls = daemon.calls();
@@ -133,7 +133,7 @@ fn the_same_words_mean_the_same_everywhere() {
             assert_eq!(arrived(&daemon, op, begin), meant, "{all:?} at the unix socket");
 
             if !COMPOSED.contains(&op) && entry.without_daemon(&home, &meant).is_none() {
-                // Who may want to cancel it asks for its id.
+                // A caller that may cancel the operation requests its id.
                 let mut meant = meant;
                 if entry.meta.attended {
                     meant["background"] = json!(true);

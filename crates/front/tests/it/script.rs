@@ -1,4 +1,4 @@
-//! A daemon that answers from a script: the real server of the socket, with a test's own answers behind it.
+//! A daemon with scripted responses: the real server of the socket, with a test's own answers.
 
 use proctor_core::config::listen::{Listeners, Place};
 use proctor_front::listen::{Listener, State};
@@ -22,17 +22,17 @@ use tokio::sync::{Notify, oneshot, watch};
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Value, OpError>> + Send>>;
 type Script = Box<dyn Fn(&str, &Value) -> Answer + Send + Sync>;
 
-/// An answer that is there at once.
+/// Returns an immediate answer.
 pub(crate) fn now(result: Result<Value, OpError>) -> Answer {
     Box::pin(std::future::ready(result))
 }
 
-/// A long poll that nothing ever happens in.
+/// Returns a long poll that never ends.
 pub(crate) fn never() -> Answer {
     Box::pin(std::future::pending())
 }
 
-/// The tokens that are known: an operator's and an admin's.
+/// Known tokens: an operator's and an admin's.
 pub(crate) const TOKEN: &str = "proctor_test";
 pub(crate) const ADMIN: &str = "proctor_admin";
 
@@ -40,7 +40,7 @@ pub(crate) struct Daemon {
     pub(crate) folder: TempDir,
     calls: Arc<Mutex<Vec<(String, Value)>>>,
     callers: Arc<Mutex<Vec<Caller>>>,
-    /// Of the control port.
+    /// Address of the control port.
     pub(crate) control: SocketAddr,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -84,7 +84,7 @@ impl Dispatch for Scripted {
     fn turned_away(&self, _: Caller, _: &'static str, _: &OpError) {}
 }
 
-/// The script's output in the form that was asked for.
+/// Returns the scripted output in the requested form.
 fn reply(op: &str, output: &Value, form: Form) -> Result<Reply, OpError> {
     match form {
         Form::Json => Ok(Reply { text: output.to_string(), ..Reply::default() }),
@@ -123,7 +123,7 @@ impl Daemon {
         Daemon { folder, calls, callers, control, end: Some(end), thread: Some(thread) }
     }
 
-    /// One operation with one answer; everything else is unknown.
+    /// Answers one operation; everything else is unknown.
     pub(crate) fn answering(op: &'static str, answer: Value) -> Daemon {
         Daemon::new(move |asked, _| {
             now(if asked == op { Ok(answer.clone()) } else { Err(unknown(asked)) })
@@ -134,17 +134,17 @@ impl Daemon {
         self.folder.path().join("run/proctor.sock")
     }
 
-    /// What was asked so far.
+    /// Returns all requests so far.
     pub(crate) fn calls(&self) -> Vec<(String, Value)> {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Who asked, in the same order.
+    /// Returns the callers, in the same order.
     pub(crate) fn callers(&self) -> Vec<Caller> {
         self.callers.lock().unwrap().clone()
     }
 
-    /// The input of the first call of this operation.
+    /// Returns the input of the first call of this operation.
     pub(crate) fn input_of(&self, op: &str) -> Value {
         let calls = self.calls();
         calls
@@ -165,13 +165,13 @@ impl Drop for Daemon {
     }
 }
 
-/// A listener on any free port, which is told.
+/// Returns a listener on any free port, and reports the port.
 fn anywhere(found: mpsc::Sender<SocketAddr>) -> Listener<impl Fn(State)> {
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     let (keep, wanted) =
         watch::channel(Arc::new(Listeners { tcp: Place::At(local), ..Listeners::OFF }));
     let report = move |state| {
-        // Nobody wants another place while the test runs.
+        // Kept, so the listener does not move while the test runs.
         let _kept = &keep;
         match state {
             State::At(address) => found.send(address).unwrap(),
@@ -185,7 +185,7 @@ pub(crate) fn unknown(op: &str) -> OpError {
     OpError::new(Code::UnknownOperation, format!("not in the script: {op}"))
 }
 
-/// A service as an answer shows it.
+/// A service as in a response.
 pub(crate) fn service(name: &str, state: &str) -> Value {
     json!({
         "name": name, "state": state, "restarts": 0, "wish": "up", "command": "npm run dev",
@@ -193,7 +193,7 @@ pub(crate) fn service(name: &str, state: &str) -> Value {
     })
 }
 
-/// What became of a service.
+/// A report of a change of a service.
 pub(crate) fn report(name: &str, state: &str, result: &str, message: &str) -> Value {
     let mut report = service(name, state);
     report["result"] = json!(result);
@@ -208,7 +208,7 @@ pub(crate) fn line(service: &str, stream: &str, text: &str) -> Value {
     })
 }
 
-/// Tells when it is dropped.
+/// Sends a message when it is dropped.
 struct Told(Sender<&'static str>, &'static str);
 
 impl Drop for Told {
@@ -218,8 +218,8 @@ impl Drop for Told {
     }
 }
 
-/// A daemon that never answers `log.read`, lists at once, and holds every other request until it is released. It tells what
-/// becomes of them.
+/// A daemon that never answers `log.read`, lists at once, and holds every other request until it is released. It reports the end
+/// of each request.
 pub(crate) fn holding() -> (Daemon, Receiver<&'static str>, Arc<Notify>) {
     let (sender, told) = channel();
     let release = Arc::new(Notify::new());

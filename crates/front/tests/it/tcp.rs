@@ -1,4 +1,4 @@
-//! The control port: commands in, answers out, and what becomes of clients that misbehave.
+//! Tests of the control port: commands, responses, and misbehaving clients.
 
 use crate::script::{ADMIN, Daemon, TOKEN, holding, never, now, report, service};
 use proctor_ops::error::{Code, OpError};
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-/// Only a failing test waits this long.
+/// Deadline; only a failing test waits this long.
 const LIMIT: Duration = Duration::from_secs(20);
 
 struct Client {
@@ -39,7 +39,7 @@ impl Client {
         serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))
     }
 
-    /// An answer in words: everything up to the empty line.
+    /// Reads a text response up to the empty line.
     fn text(&mut self) -> String {
         let mut text = String::new();
         loop {
@@ -51,13 +51,13 @@ impl Client {
         }
     }
 
-    /// Nothing more comes, and nothing is taken.
+    /// Checks that the connection is closed, and returns the rest.
     #[track_caller]
     fn closed(mut self) -> String {
         let mut rest = String::new();
         match self.reader.read_to_string(&mut rest) {
             Ok(_) => rest,
-            // What it had sent was not even read.
+            // The server did not read all sent data.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => rest,
             Err(error) => panic!("{error}"),
         }
@@ -126,7 +126,7 @@ fn words_are_answered_with_a_text_and_an_empty_line() {
     assert_eq!(client.text(), "web restarted (pid 7)\n");
     assert_eq!(
         client.text(),
-        "error: no command 'nonsense'\nhelp: `help` lists the commands\ncode: unknown_operation\n"
+        "error: unknown command 'nonsense'\nhelp: `help` lists the commands\ncode: unknown_operation\n"
     );
     assert!(client.text().contains("\n  restart "));
     client.say("quit");
@@ -248,7 +248,7 @@ fn a_browser_and_an_encrypted_hello_are_closed_and_nothing_they_say_is_done() {
         client.stream.write_all(&said).unwrap();
         assert_eq!(client.closed(), "", "{}", said.escape_ascii());
     }
-    // Also if it comes in pieces.
+    // Also if it arrives in pieces.
     let mut client = Client::connect(&daemon);
     for piece in post.as_bytes().chunks(5) {
         if client.stream.write_all(piece).is_err() {
@@ -279,7 +279,7 @@ fn the_line_of_an_admin_may_be_longer() {
     known.text();
     known.say(&long);
     assert_eq!(known.json()["success"], true);
-    // The server stops reading: whether all of it went out is its buffer's business.
+    // The server stops reading; how much was sent depends on its buffer.
     drop(known.stream.write_all(&vec![b'x'; 5 << 20]));
     assert!(known.closed().contains("too_large"));
 }
@@ -294,7 +294,7 @@ fn long_lines_have_room_for_all_together() {
         client.text();
         drop(client.stream.write_all(&long[..long.len() - 1]));
     }
-    // Who is let go does not take the rest of it.
+    // A closed client does not take the rest of it.
     clients.iter_mut().for_each(|client| drop(client.stream.write_all(b"\n")));
     let answers: Vec<String> = clients.iter_mut().map(Client::line).collect();
     let busy = answers.iter().filter(|answer| answer.contains("\"busy\"")).count();
@@ -321,7 +321,7 @@ fn a_client_that_vanishes_ends_its_long_poll_but_not_a_change() {
     client.say(r#"{"op":"service.stop"}"#);
     assert_eq!(told.recv_timeout(LIMIT), Ok("change begun"));
     drop(client);
-    // By the time a later client was answered, the first one's end has been seen.
+    // When a later client has its response, the end of the first one has been noticed.
     let mut client = Client::connect(&daemon);
     client.say(r#"{"op":"service.list"}"#);
     client.json();
@@ -346,18 +346,18 @@ fn what_takes_long_keeps_no_other_connection_waiting() {
     assert!(slow[0].reader.read(&mut [0; 1]).is_err(), "a long poll was answered");
 }
 
-/// More than there are places: whoever says something is heard, whoever says nothing goes first.
+/// Connects more clients than there are slots: active ones are served, silent ones are closed first.
 #[test]
 fn idle_clients_give_way_and_one_that_does_not_read_does_too() {
     let daemon = echo();
     let mut deaf = Client::connect(&daemon);
-    // Until nothing of it is taken any more: its answers wait for somebody who reads them.
+    // Until the server takes no more: its responses wait for a reader.
     let large = json!({ "op": "a", "input": { "x": "y".repeat(15_000) } }).to_string() + "\n";
     deaf.stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
     while deaf.stream.write(large.as_bytes()).is_ok() {}
     let mut idle: Vec<Client> = (0..600).map(|_| Client::connect(&daemon)).collect();
     for client in &mut idle {
-        // Half a line keeps no place.
+        // A partial line does not keep a slot.
         drop(client.stream.write_all(b"{\"op\":"));
     }
     let mut last = Client::connect(&daemon);

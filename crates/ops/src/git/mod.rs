@@ -1,4 +1,4 @@
-//! What the operations on git share: which repository, and pieces of their answers.
+//! Repository selection and output types shared by the git operations.
 
 mod place;
 
@@ -15,7 +15,7 @@ use proctor_engine::git::{Change, Clash, Commit, FileDiff, Name, State, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Of a commit, a diff and the like: how much of a text one answer has.
+/// Default maximum text of a commit or a diff in one response.
 pub(crate) const USUAL_TEXT: usize = 128 << 10;
 const LEAST_TEXT: usize = 256;
 const LARGEST_TEXT: usize = 1 << 20;
@@ -24,7 +24,7 @@ pub(crate) fn text_size(asked: Option<usize>) -> usize {
     asked.unwrap_or(USUAL_TEXT).clamp(LEAST_TEXT, LARGEST_TEXT)
 }
 
-/// How many of a list, within what is allowed.
+/// Returns a count, checked against its limit.
 pub(crate) fn count(
     field: &str,
     asked: Option<usize>,
@@ -34,14 +34,16 @@ pub(crate) fn count(
     match asked {
         None => Ok(usual),
         Some(count @ 1..) if count <= most => Ok(count),
-        Some(_) => Err(OpError::bad_input(format!("{field}: 1 to {most}"))),
+        Some(_) => Err(OpError::bad_input(format!("{field}: must be from 1 to {most}"))),
     }
 }
 
-/// A field that only some actions have a use for is refused with the others: what was meant by it would not happen.
+/// Refuses a field that the action does not use, because it would have no effect.
 pub(crate) fn only_for(actions: &str, given: &[(&str, bool)]) -> Result<(), OpError> {
     match given.iter().find(|(_, given)| *given) {
-        Some((field, _)) => Err(OpError::bad_input(format!("'{field}' is for {actions}"))),
+        Some((field, _)) => {
+            Err(OpError::bad_input(format!("'{field}' can be used with {actions} only")))
+        }
         None => Ok(()),
     }
 }
@@ -50,7 +52,7 @@ pub(crate) fn at(seconds: i64) -> String {
     rfc3339(Wall(seconds.saturating_mul(1_000_000)))
 }
 
-/// The beginning of a hash that people copy.
+/// Returns the short form of a hash.
 pub(crate) fn brief(hash: &str) -> &str {
     hash.get(..10).unwrap_or(hash)
 }
@@ -59,17 +61,17 @@ pub(crate) fn texts(names: &[Name]) -> Vec<String> {
     names.iter().map(|name| name.text().into_owned()).collect()
 }
 
-/// A name as base64 where it is no UTF-8.
+/// Returns the name as base64 if it is not UTF-8.
 pub(crate) fn no_text(name: &Name) -> Option<String> {
     (!name.is_text()).then(|| STANDARD.encode(&name.0))
 }
 
-/// Behind the name of a file that was compared without its filter.
-pub(crate) const UNFILTERED: &str = "  its filter is not run: it may not be different";
+/// Remark after the name of a file that was compared without its filter.
+pub(crate) const UNFILTERED: &str = "  its filter is not run: the file may be unchanged";
 
 pub(crate) fn show_left_out(page: &mut Page, paths: &[String]) {
     for path in paths {
-        page.line().add(Style::Warn, "left out ").name(path).dim(" (a repository of its own)");
+        page.line().add(Style::Warn, "skipped ").name(path).dim(" (a nested repository)");
     }
 }
 
@@ -113,7 +115,7 @@ impl From<Change> for ChangeWord {
     }
 }
 
-/// How two sides do not fit together.
+/// Kind of a conflict between two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClashWord {
@@ -154,14 +156,14 @@ impl From<Clash> for ClashWord {
     }
 }
 
-/// A merge, rebase or the like that somebody has to finish.
+/// A merge, rebase or similar operation in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UnderWay {
     pub kind: StepWord,
-    /// Of a rebase: the branch
+    /// Branch of a rebase
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// Of a rebase: at which step of how many
+    /// Current step of a rebase
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,7 +194,7 @@ impl UnderWay {
         let of = self.branch.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
         let far = Option::zip(self.step, self.steps);
         let far = far.map(|(step, steps)| format!(", step {step} of {steps}")).unwrap_or_default();
-        format!("{what}{of} is under way{far}")
+        format!("{what}{of} is in progress{far}")
     }
 }
 
@@ -211,24 +213,24 @@ impl From<State> for UnderWay {
     }
 }
 
-/// One file of a difference.
+/// A file of a diff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChange {
-    /// From the top of the repository
+    /// Path relative to the top of the repository
     pub path: String,
-    /// What it was called before
+    /// Name before a rename
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     pub change: ChangeWord,
-    /// Lines; neither is there for what is no text, or in conflict
+    /// Lines added; omitted, like `deleted`, for a file that is not text or in conflict
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<u64>,
-    /// It was compared without its filter, which is not run in a repository that is not trusted: it may not be different
+    /// Compared without its filter, which is not run in an untrusted repository; the file may be unchanged
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filtered: bool,
-    /// The name as base64 where it is no UTF-8
+    /// File name as base64, if it is not UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
 }
@@ -265,7 +267,7 @@ impl FileChange {
     }
 }
 
-/// The text of a difference, with its lines as what they are.
+/// Shows a diff with a style for each kind of line.
 pub(crate) fn show_diff(page: &mut Page, text: &str) {
     page.code(text, |line| match line.as_bytes().first() {
         _ if line.starts_with("+++") || line.starts_with("---") => Style::Dim,
@@ -277,26 +279,26 @@ pub(crate) fn show_diff(page: &mut Page, text: &str) {
     });
 }
 
-/// A commit in brief.
+/// Summary of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommitInfo {
     pub hash: String,
-    /// First line of its message
+    /// First line of the message
     pub subject: String,
-    /// The rest of it
+    /// Rest of the message
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
     pub author: String,
     pub email: String,
-    /// When it was written (RFC 3339)
+    /// Author time in RFC 3339
     pub at: String,
-    /// None of the first, several of a merge
+    /// Parent commits: none for the first commit, several for a merge
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parents: Vec<String>,
-    /// Branches and tags that name it
+    /// Branches and tags of the commit
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refs: Option<String>,
-    /// Only the beginning of its message is here
+    /// The message was cut
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }

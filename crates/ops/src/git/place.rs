@@ -1,7 +1,7 @@
-//! Which repository a request is about, and whether its answer has to say so.
+//! Selects the repository of a request, and decides whether the response names it.
 //!
-//! Whoever stands in a repository that is below no root has that one in mind, and not the one of a root: it is looked at in its
-//! place, and named, and never changed.
+//! A caller in a repository that is below no root means that one, not the repository of a root. It is read in place and named
+//! in the response, and never changed.
 
 use crate::error::{Code, OpError};
 use crate::file::files_of;
@@ -14,44 +14,44 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The repository that is meant.
+/// Repository of a request.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Where {
-    /// A folder in the repository, if it is another one
+    /// Folder in the repository, if it is another one
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repo: Option<String>,
-    /// Absolute folder that a relative one is relative to
+    /// Absolute folder that a relative path starts from
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_dir: Option<String>,
-    /// Paths begin there, too, if it is in the repository; otherwise at the top
+    /// Paths also start there if it is in the repository; otherwise at the top
     #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub from_base: bool,
-    /// Folders of the caller's conversation, absolute: each, or its repository, is a root of this request. At the unix socket
+    /// Absolute folders of the caller's conversation; each, or its repository, is a root of this request. Unix socket only
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<String>,
 }
 
-/// What a repository is opened for.
+/// Purpose of opening a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Look,
     Change,
 }
 
-/// Which repository it was, where nobody can know.
+/// Top of the repository, if the response must name it.
 pub(crate) struct Told(Option<String>);
 
-/// An answer, and which repository it is about.
+/// A response with its repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct In<T> {
     #[serde(flatten)]
     pub answer: T,
-    /// Top of the repository, where the caller's folder is not in it and the request does not name it
+    /// Top of the repository, if the caller's folder is not in it and the request does not name it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
 }
@@ -71,7 +71,7 @@ impl Where {
         Ok((repository, Told(told)))
     }
 
-    /// It, and whether it is one that the caller has not named and does not stand in.
+    /// Returns the repository, and whether the caller neither named it nor is in it.
     async fn find(
         &self,
         context: &Context,
@@ -81,7 +81,7 @@ impl Where {
         let engine = &context.engine;
         let files = files_of(context, &self.folders).await?;
         let roots = files.roots();
-        // A conversation that stands in no root has no repository in mind that it may see.
+        // A conversation outside all roots has no repository that it may see.
         let purpose = if self.folders.is_empty() { purpose } else { Purpose::Change };
         let repo = self.repo.as_deref();
         let named = repo.is_some_and(|repo| repo.starts_with('/') || roots.names_one(repo));
@@ -95,12 +95,12 @@ impl Where {
                     None => Ok((of_root().await?, true)),
                 }
             }
-            // Who does not see paths from a folder of theirs names it from the root.
+            // A caller whose paths do not start in a folder of its own names it from the root.
             Err(error @ EngineError::File(FileError::Elsewhere { .. })) => match of_root().await {
                 Ok(found) if !self.from_base => Ok((found, false)),
                 _ => Err(OpError::from(error).help(folders(&roots))),
             },
-            // What is not here may be a name from the root.
+            // A missing path may be a name relative to the root.
             Err(missing @ EngineError::File(FileError::Missing { .. })) if repo.is_some() => {
                 match of_root().await {
                     Err(EngineError::File(_)) => Err(missing.into()),
@@ -112,7 +112,7 @@ impl Where {
     }
 }
 
-/// The root that is meant from a folder below none of them: the only one that is below the folder; for a look, the first if not.
+/// Returns the root for a caller below none: the only root below its folder or, for a read, the first one.
 fn from_elsewhere(
     roots: &Roots,
     base: &Path,
@@ -124,7 +124,7 @@ fn from_elsewhere(
         (_, Purpose::Look) => Ok(None),
         (_, Purpose::Change) => {
             let message = format!(
-                "which repository is to be changed? {} is below no root, and 'repo' names none",
+                "the repository to change is not known: {} is below no root, and 'repo' is missing",
                 base.display()
             );
             Err(OpError::bad_input(message).help(folders(roots)))
@@ -132,10 +132,10 @@ fn from_elsewhere(
     }
 }
 
-/// For whoever has to name one.
+/// Lists the roots for a caller that must choose one.
 fn folders(roots: &Roots) -> String {
     let shown = roots.all().iter().map(|root| format!("{} ({})", root.name, root.path.display()));
-    format!("'repo' names a folder below a root: {}", shown.collect::<Vec<_>>().join(", "))
+    format!("give a folder below a root as 'repo': {}", shown.collect::<Vec<_>>().join(", "))
 }
 
 impl Told {

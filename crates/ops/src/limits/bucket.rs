@@ -1,4 +1,4 @@
-//! So many a second, and a few more at once: what was not used comes back, up to a bound. The clock comes in.
+//! A token bucket: a rate per second with a burst; unused tokens come back up to a bound. The caller passes the clock.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ impl Bucket {
         Bucket { rate, left: rate.burst, at: now }
     }
 
-    /// One more; `Err`: not before so long.
+    /// Takes a token, or returns the wait until the next one.
     pub(super) fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.left = self.left_at(now);
         self.at = now;
@@ -29,7 +29,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Would one more be given?
+    /// Checks whether a token is available, without taking it.
     pub(super) fn look(&self, now: Instant) -> Result<(), Duration> {
         let missing = 1.0 - self.left_at(now);
         if missing <= 0.0 {

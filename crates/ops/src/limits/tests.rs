@@ -1,4 +1,4 @@
-//! Limits with many callers at once.
+//! Limits with many concurrent callers.
 
 use super::*;
 use crate::operation::{Front, Role};
@@ -27,7 +27,7 @@ fn whatever_comes_over_the_network_the_owner_gets_in() {
             );
         }
     }
-    assert_eq!(held.len(), MOST_READS as usize, "all places of the network are taken");
+    assert_eq!(held.len(), MOST_READS as usize, "all slots of the network are in use");
     let owner = Caller::local(0);
     assert!(
         limits.admit(&owner, Effect::Read).is_ok() && limits.admit(&owner, Effect::Admin).is_ok()
@@ -122,7 +122,7 @@ fn wrong_tokens_of_more_addresses_than_are_remembered_are_limited_too() {
     let busy = (0..MOST_CALLERS).map(|n| (Key::Token(TokenId(n.to_string())), load));
     let shares = busy.map(|(key, load)| (key, Share { load, ..Share::new(now) }));
     limits.state().callers.extend(shares);
-    // Some are forgiven with time, and a busy machine takes its time.
+    // The bucket refills over time, and a busy machine is slow.
     let refused = (0..200).any(|n| {
         limits.guessed_wrong(&network(&format!("10.0.0.{n}:1"), None));
         limits.may_guess(&network("10.0.1.1:1", None)).is_err()

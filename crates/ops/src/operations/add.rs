@@ -1,4 +1,4 @@
-//! `service.add`: define a service at run time; it is kept like one from the file.
+//! `service.add`: defines a service at run time. It is kept like one from the configuration file.
 
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Definition, Patience, literal, literals};
@@ -16,7 +16,7 @@ pub struct Add;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// What to call it
+    /// Name of the new service
     #[arg(value_name = "NAME")]
     pub name: String,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
     pub more: More,
-    /// Start it, too
+    /// Also start the service
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
@@ -37,23 +37,23 @@ pub struct Input {
     pub caller: Caller,
 }
 
-/// Keys of `proctor.yaml` that are often wanted.
+/// Frequently used keys of `proctor.yaml`.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct More {
-    /// What it is for
+    /// Description of the service
     #[arg(long, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How many of it to run: NAME@1, NAME@2, …
+    /// Number of instances: NAME@1, NAME@2, …
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instances: Option<u32>,
-    /// A group it belongs to; may be repeated
+    /// Group the service belongs to; may be repeated
     #[arg(long = "group", value_name = "GROUP")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// A file with more of its environment; may be repeated
+    /// File with more environment variables; may be repeated
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env_file: Vec<String>,
@@ -61,23 +61,23 @@ pub struct More {
     #[arg(long, value_name = "USER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Seconds from one health check to the next
+    /// Seconds between health checks
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_check_interval: Option<u32>,
-    /// Restarts after crashes before it counts as failed
+    /// Maximum restarts after crashes before the service is failed
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_restarts: Option<u32>,
-    /// Signal that asks it to end
+    /// Signal that stops the service
     #[arg(long, value_name = "SIGNAL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_signal: Option<String>,
-    /// How long it may take to end before it is killed: 10s
+    /// Time the service has to stop before it is killed: 10s
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<String>,
-    /// Whether Proctor starts it when Proctor starts
+    /// Start the service when Proctor starts
     #[arg(long, value_name = "BOOL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autostart: Option<bool>,
@@ -109,9 +109,9 @@ impl More {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The services that are now defined: one, or one for each instance
+    /// Names of the services now defined: one, or one for each instance
     pub added: Vec<String>,
-    /// With `start`: what became of them
+    /// Result of the start; only with `start`
     pub started: Option<Changed>,
 }
 
@@ -122,7 +122,7 @@ impl Operation for Add {
         cli: &["add"],
         summary: "Define a service without a configuration file",
         details: "\
-It is kept until it is removed, over restarts of Proctor and of the machine. Now it is started only with --start; after a reboot it is started unless --autostart false.
+The service is kept until it is removed, also when Proctor or the machine restarts. It is started now only with --start. After a reboot it is started unless --autostart is false.
 
 Examples:
   proctor add web --command \"npm run dev\" --port 3000 --start
@@ -164,7 +164,7 @@ impl Show for Output {
                     page.line()
                         .name(name)
                         .plain(" added; ")
-                        .dim(format!("`proctor start {name}` starts it"));
+                        .dim(format!("start it with `proctor start {name}`"));
                 }
             }
         }

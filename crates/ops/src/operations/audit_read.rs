@@ -1,4 +1,4 @@
-//! `audit.read`: who did what lately.
+//! `audit.read`: shows the newest entries of the audit log.
 
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Role, Target};
@@ -15,23 +15,23 @@ const MOST_LINES: usize = 1000;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The newest so many; 50 if not given, 1000 at most
+    /// Maximum number of entries, newest kept (default 50, maximum 1000)
     #[arg(long, short = 'n', value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<usize>,
-    /// Only this operation, as service.stop
+    /// Only this operation, for example service.stop
     #[arg(long, value_name = "OPERATION")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// Only what was done to this service, token or file
+    /// Only entries about this service, token or file
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Only by this token (name or id), user (number) or program; or local, token, anonymous
+    /// Only this caller: a token (name or id), a user (number), a program, or local, token, anonymous
     #[arg(long, value_name = "WHO")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// Only what ended so: ok, the code of an error, or unfinished
+    /// Only this result: ok, an error code, or unfinished
     #[arg(long, value_name = "CODE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -39,38 +39,38 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Oldest first
+    /// Entries, oldest first
     pub entries: Vec<Entry>,
 }
 
-/// One operation, or a mark that a daemon made.
+/// An operation, or a mark written by a daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
-    /// Number of its record
+    /// Number of the record
     pub seq: u64,
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
-    /// `user 1000`, `token ci (operator)` or `anonymous`
+    /// Caller: `user 1000`, `token ci (operator)` or `anonymous`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// local, rest, tcp, mcp or web
+    /// Interface used: local, rest, tcp, mcp or web
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub front: Option<String>,
-    /// The program that spoke for them, by its own word
+    /// Name the calling program gave itself
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The other end of a network connection
+    /// Remote address of a network connection
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
-    /// ok, or the code of an error; null: begun, and no result was written
+    /// ok, or an error code; null if the operation has no recorded result
     pub code: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,
-    /// What a daemon noted
+    /// Note written by a daemon
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
 }
@@ -80,9 +80,9 @@ impl Operation for AuditRead {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["audit", "read"],
-        summary: "Show who did what lately",
+        summary: "Show the newest entries of the audit log",
         details: "\
-Every change and every refusal is written down: who, through which front, on what, with what result. Reading is not, \
+Every change and every refusal is recorded: caller, interface, target and result. Reads are not recorded \
 unless `security.audit.reads` is set.
 
 Examples:
@@ -97,7 +97,7 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let most = input.lines.unwrap_or(USUAL_LINES);
         if most > MOST_LINES {
-            return Err(OpError::bad_input(format!("lines: {MOST_LINES} at most")));
+            return Err(OpError::bad_input(format!("lines: the maximum is {MOST_LINES}")));
         }
         let Input { operation, target, who, code, .. } = input;
         let query = AuditQuery { most, operation, target, who, code };
@@ -140,7 +140,7 @@ fn name_of(call: &Call) -> String {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.entries.is_empty() {
-            page.remark("nothing like that is written");
+            page.remark("no matching entries");
             return;
         }
         let mut table = Table::new(&[

@@ -1,4 +1,4 @@
-//! `audit.verify`: is the audit as it was written? Works on the files, with or without a running Proctor.
+//! `audit.verify`: checks the hash chain of the audit log. It reads the files, so Proctor need not run.
 
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub struct AuditVerify;
 
-/// More numbers help nobody.
+/// Maximum numbers of unfinished records in the output. A longer list is of no use.
 const MOST_UNFINISHED: usize = 100;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
@@ -19,22 +19,22 @@ pub struct Input {}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Nothing was altered, removed, inserted, reordered or cut off
+    /// True if no record was altered, removed, inserted, reordered or cut off
     pub intact: bool,
     pub files: usize,
-    /// Records that are sound
+    /// Number of valid records
     pub records: u64,
-    /// Number of the oldest of them
+    /// Number of the oldest record
     pub first: u64,
-    /// Number of the newest
+    /// Number of the newest record
     pub last: u64,
-    /// The hash of the newest. Noted elsewhere, it tells later whether the past was rewritten
+    /// Hash of the newest record. Store it elsewhere to detect later whether the log was rewritten
     pub hash: String,
-    /// What was done to it, and where
+    /// Problems found, with their location
     pub problems: Vec<String>,
-    /// What is in order and worth knowing
+    /// Remarks that are not problems
     pub notes: Vec<String>,
-    /// Records of what was begun and has no result: the daemon ended in between, or it is under way
+    /// Records of operations without a result: still running, or the daemon ended before they finished
     pub unfinished: Vec<u64>,
 }
 
@@ -43,10 +43,10 @@ impl Operation for AuditVerify {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["audit", "verify"],
-        summary: "Check that nobody altered what is written of who did what",
+        summary: "Check that the audit log was not altered",
         details: "\
-Every record has the hash of the one before it. A record that was altered, removed, inserted or moved is found, and lines \
-missing at the end, too. Works without a running Proctor.
+Every record contains the hash of the previous one. A record that was altered, removed, inserted or moved is found; so are \
+missing lines at the end. Works without a running Proctor.
 
 Examples:
   proctor audit verify
@@ -87,15 +87,13 @@ impl Show for Output {
         }
         if !self.unfinished.is_empty() {
             let numbers: Vec<String> = self.unfinished.iter().map(ToString::to_string).collect();
-            page.line().dim("begun and without a result: ").plain(numbers.join(", "));
+            page.line().dim("without a result: ").plain(numbers.join(", "));
         }
         let counts = (counted(self.records, "record"), counted(self.files as u64, "file"));
         let counts = format!(" ({} in {})", counts.0, counts.1);
         match self.intact {
-            true => page.line().add(Style::Good, "the audit is as it was written").plain(counts),
-            false => {
-                page.line().add(Style::Bad, "the audit is not as it was written").plain(counts)
-            }
+            true => page.line().add(Style::Good, "the audit log is intact").plain(counts),
+            false => page.line().add(Style::Bad, "the audit log is damaged").plain(counts),
         };
     }
 

@@ -1,4 +1,4 @@
-//! `change.check`: change files, restart a service, see whether it is well; if it is not, have files and service as before.
+//! `change.check`: changes files, restarts a service and checks it. If the check fails, it restores files and service.
 
 use super::file_edit::OneEdit;
 use super::stop::named;
@@ -27,13 +27,13 @@ use tokio::time::{Instant, sleep};
 
 const USUAL_WAIT: Duration = Duration::from_secs(30);
 
-/// How long a restart of what was there before may take: it did run.
+/// Timeout for the restart with the old files. They worked before, so this is short.
 const BACK_WITHIN: Duration = Duration::from_secs(30);
 
-/// From one request to the next while a server does not answer yet.
+/// Interval between requests to a server that does not respond yet.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Last lines of a service that is not well.
+/// Number of log lines reported for a service that failed the check.
 const LINES: usize = 20;
 
 pub struct ChangeCheck;
@@ -41,36 +41,36 @@ pub struct ChangeCheck;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The service to restart; the only or the primary one if not given
+    /// Service to restart; the only or the primary one if omitted
     #[arg(value_name = "SERVICE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Exact-text edits of files, all or none; one with an empty 'old' makes a file
+    /// Exact-text edits of files, all or none; an empty 'old' creates a file
     #[arg(skip)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileEdits>,
-    /// A unified diff instead
+    /// Unified diff to apply instead of 'files'
     #[arg(long, value_name = "DIFF", allow_hyphen_values = true)]
-    #[arg(help = "A unified diff instead of 'files'; - is standard input")]
+    #[arg(help = "Unified diff to apply instead of 'files'; - reads standard input")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// A diff that is not UTF-8, in base64
+    /// Diff that is not UTF-8, in base64
     #[arg(long, value_name = "BASE64", conflicts_with = "diff")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff_base64: Option<String>,
-    /// Until it writes a line that matches this; until it is ready if not given
+    /// Pass when the service writes a line that matches this; when it is ready if omitted
     #[arg(long, value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// And until this URL answers with a status from 200 to 399
+    /// And when this URL responds with a status from 200 to 399
     #[arg(long, value_name = "URL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Give up after this many seconds (30 if not given)
+    /// Seconds until the check fails (default 30)
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// If it is well, commit these files with this message
+    /// Commit message; if the check passes, the changed files are committed
     #[arg(long, value_name = "MESSAGE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -88,19 +88,19 @@ pub struct FileEdits {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The service is well, and the change stays
+    /// The check passed and the change is kept
     pub passed: bool,
-    /// Files and service are as they were before
+    /// Files and service were restored
     pub restored: bool,
     pub services: Vec<String>,
     pub files: Vec<FileChange>,
-    /// The commit that was made of them
+    /// Commit with the changed files
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// What was missing, and what could not be restored or committed
+    /// Conditions that failed, and restores or commits that failed
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<String>,
-    /// The last lines of the service that was not well
+    /// Last log lines of the service that failed the check
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
 }
@@ -110,10 +110,10 @@ impl Operation for ChangeCheck {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["change"],
-        summary: "Change files, restart a service, and restore both if it is not well",
+        summary: "Change files, restart a service, and restore both if a check fails",
         details: "\
-The change stays if the service is ready, or has written the line and answers at the URL that are asked for. Otherwise, and when it is cancelled before it is committed, \
-the files are as before, and the service is restarted with them, or stopped if it did not run. A commit that cannot be made is refused before anything is \
+The change is kept if the service is ready, or writes the requested line and responds at the requested URL. Otherwise, or when the operation is cancelled before the commit, \
+the files are restored, and the service is restarted with them, or stopped if it was not running. A commit that is not possible is refused before anything is \
 changed.
 
 Examples:
@@ -122,7 +122,7 @@ Examples:
   proctor change web --diff - --commit 'Fix the header' < fix.diff",
         max_input: WITH_CONTENT,
         launches: false,
-        ..Meta::of("change.check", Effect::Exec, Target::Services).needing(Role::Admin).waiting("to be well").taken_back().with_stdin(DIFF[0], DIFF[1]).with_folder()
+        ..Meta::of("change.check", Effect::Exec, Target::Services).needing(Role::Admin).waiting("to pass the check").taken_back().with_stdin(DIFF[0], DIFF[1]).with_folder()
     };
 
     fn about(input: &Input) -> About<'_> {
@@ -169,7 +169,7 @@ Examples:
     }
 }
 
-/// What can be said of the conditions before anything is changed for them.
+/// Checks the conditions before anything is changed.
 fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
     if let Some(pattern) = &input.log {
         context.engine.check_pattern(pattern)?;
@@ -182,7 +182,7 @@ fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
     }
 }
 
-/// Make the change, or say what it would be.
+/// Makes the change, or reports what it would be.
 async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
     let wish = Wish { by: ChangeCheck::META.name, hold: true, dry_run, ..Wish::default() };
     let files = input.here.files(&context).await?;
@@ -199,12 +199,12 @@ async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Ch
             Ok(files.edit_several(input.files.iter().map(edits).collect(), wish).await?)
         }
         (Some(_), false) => Err(OpError::bad_input("give 'files' or 'diff', not both")),
-        (None, true) => Err(OpError::bad_input("what is to be changed? give 'files' or 'diff'")
-            .help("in a shell, `--diff -` takes a diff from standard input")),
+        (None, true) => Err(OpError::bad_input("'files' or 'diff' is missing")
+            .help("in a shell, `--diff -` reads a diff from standard input")),
     }
 }
 
-/// Commit them; `None` if they are as in the last commit.
+/// Commits the changed files; `None` if they equal the last commit.
 async fn committed(
     context: &Context,
     files: &Files,
@@ -219,14 +219,14 @@ async fn committed(
     Ok(made.map(|made| made.commit.hash))
 }
 
-/// Restart and wait: what is missing, nothing if all is well.
+/// Restarts and waits. Returns the conditions that failed; empty if all passed.
 async fn tried(
     context: &Context,
     names: &[ServiceName],
     input: &Input,
     deadline: Instant,
 ) -> Result<Vec<String>, OpError> {
-    context.step("restarting with the change");
+    context.step("restarting the service with the change");
     let befores = before(context, names, Goal::Restart);
     context.engine.restart(names, RestartWith::default()).await?;
     settle(context, Goal::Restart, &befores, deadline.duration_since(Instant::now())).await;
@@ -241,7 +241,7 @@ async fn tried(
         return Ok(waited.sentences(names, &services));
     }
     let Some(url) = &input.url else { return Ok(Vec::new()) };
-    context.step(format!("asking {url}"));
+    context.step(format!("requesting {url}"));
     loop {
         let left = deadline.duration_since(Instant::now());
         match context.engine.answers(url, left).await {
@@ -254,19 +254,20 @@ async fn tried(
     }
 }
 
-/// How all was before. Dropped before it was restored or forgotten, because somebody cancelled it, it restores in the background.
+/// State before the change. If dropped before it is restored or forgotten (the operation was cancelled), it restores
+/// in the background.
 struct Undo {
     context: Context,
-    /// Those that ran, and those that did not.
+    /// Services that ran before, and services that did not.
     ran: Vec<ServiceName>,
     stopped: Vec<ServiceName>,
-    /// The change while it is made: who stops waiting for it does not stop it.
+    /// The change in flight. It continues when the caller stops waiting.
     making: Option<JoinHandle<Result<Vec<Changed>, OpError>>>,
     changes: Vec<Changed>,
-    /// The services were asked to restart with it.
+    /// True after the services were asked to restart with the change.
     trying: bool,
     restored: bool,
-    /// Until it is known that the change stays, or is taken back.
+    /// Held until the change is kept or undone.
     unsettled: Option<Unsettled>,
 }
 
@@ -300,14 +301,14 @@ impl Undo {
         Ok(())
     }
 
-    /// The change stays: the commit of it, if one is wanted and anything is to be committed.
+    /// Keeps the change. Returns the commit, if one is wanted and there is something to commit.
     async fn keep(&mut self, input: &Input) -> Result<Option<String>, OpError> {
         let (changes, unsettled) = (std::mem::take(&mut self.changes), self.unsettled.take());
         let (Some(message), context) = (input.commit.clone(), self.context.clone()) else {
             return Ok(None);
         };
         let files = input.here.files(&context).await?;
-        // In a task of its own: who stops waiting for it does not stop it, and is told that nothing is taken back.
+        // A task of its own: it continues when the caller stops waiting, and the caller learns that nothing is undone.
         let committing = tokio::spawn(async move {
             let committed = committed(&context, &files, message, &changes).await;
             if let Some(call) = &context.call {
@@ -323,12 +324,12 @@ impl Undo {
         committed
     }
 
-    /// What could not be restored.
+    /// Restores files and services. Returns the parts that could not be restored.
     async fn restore(&mut self) -> Vec<String> {
-        // Taken out: what is dropped in the middle of this is not restored twice.
+        // Taken out, so a drop in the middle of this does not restore twice.
         let changes = std::mem::take(&mut self.changes);
-        self.context.step("restoring files and service");
-        // In a task of its own: who stops waiting for it does not stop it.
+        self.context.step("restoring the files and the service");
+        // A task of its own: it continues when the caller stops waiting.
         let (context, ran, stopped) =
             (self.context.clone(), self.ran.clone(), self.stopped.clone());
         let unsettled = self.unsettled.take();
@@ -360,7 +361,7 @@ impl Drop for Undo {
                 None => made,
             };
             for why in restore(context, changes, ran, stopped).await {
-                tracing::error!(why, "a change that was cancelled is not all taken back");
+                tracing::error!(why, "a cancelled change could not be restored completely");
             }
             drop(unsettled);
         });
@@ -371,17 +372,17 @@ fn lost(error: JoinError) -> OpError {
     OpError::new(Code::Internal, format!("a task failed: {error}"))
 }
 
-/// What is told to who cancels a change that is being committed.
+/// Message for a caller that cancels a change which is being committed.
 fn stays(committed: &Result<Option<String>, OpError>) -> String {
     let how = match committed {
         Ok(Some(hash)) => format!("committed as {}", brief(hash)),
         Ok(None) => "with nothing to commit".to_owned(),
         Err(error) => format!("not committed: {}", error.message),
     };
-    format!("the change was well and stays, {how}")
+    format!("the check passed and the change is kept, {how}")
 }
 
-/// The files, and the services whatever became of the files: what could not be restored.
+/// Restores the files, then the services even if that failed. Returns the parts that could not be restored.
 async fn restore(
     context: Context,
     changes: Vec<Changed>,
@@ -417,7 +418,9 @@ async fn run_again(context: &Context, names: &[ServiceName]) -> Result<(), OpErr
     let settled = settle(context, Goal::Restart, &befores, BACK_WITHIN).await;
     match report(context, Goal::Restart, &befores, settled, true).verdict() {
         None => Ok(()),
-        Some(code) => Err(OpError::new(code, "the service is not well with the old files, either")),
+        Some(code) => {
+            Err(OpError::new(code, "the service does not become ready with the old files either"))
+        }
     }
 }
 
@@ -427,18 +430,18 @@ impl Show for Output {
         let services = self.services.join(", ");
         match (self.passed, self.restored) {
             (true, _) => {
-                page.line().name(services).add(Style::Good, " is well");
+                page.line().name(services).add(Style::Good, " passed the check");
                 if let Some(hash) = &self.commit {
                     page.line().plain("committed ").name(brief(hash));
                 }
             }
             (false, restored) => {
                 let rest = if restored {
-                    "; all is as it was before"
+                    "; files and service are restored"
                 } else {
-                    "; not all could be restored"
+                    "; not everything could be restored"
                 };
-                page.line().name(services).add(Style::Bad, format!(" was not well{rest}"));
+                page.line().name(services).add(Style::Bad, format!(" failed the check{rest}"));
             }
         }
         for sentence in &self.why {

@@ -1,4 +1,4 @@
-//! `config.show`: every effective value and where it came from; checking a file; the built-in example.
+//! `config.show`: shows every effective value with its origin, checks a file, or prints the built-in example.
 
 use crate::error::OpError;
 use crate::input::Caller;
@@ -22,15 +22,15 @@ pub struct Input {
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Check this file and show what it means, without running it
+    /// Check this file and show its settings, without running it
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// With --check: also show every setting
+    /// With --check: also print every setting
     #[arg(long, short, requires = "check")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verbose: bool,
-    /// Print an example to begin with
+    /// Print an example configuration
     #[arg(long, conflicts_with = "check")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub example: bool,
@@ -41,32 +41,32 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The file the values come from
+    /// File the values come from
     pub source: Option<String>,
     pub settings: Vec<Effective>,
-    /// With `check`: the file was found right
+    /// With `check`: the file is valid
     #[serde(default)]
     pub checked: bool,
-    /// With `check`: the settings are for machines, people see that the file is valid
+    /// With `check`: people see only that the file is valid; programs get all settings
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub brief: bool,
-    /// With `example`: its text
+    /// With `example`: text of the example
     pub example: Option<String>,
 }
 
-/// One effective value.
+/// An effective value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effective {
-    /// `services.web.restart.delay`
+    /// Full key: `services.web.restart.delay`
     pub key: String,
-    /// Secrets are `***`
+    /// Value; secrets are `***`
     #[schemars(schema_with = "any")]
     pub value: Value,
-    /// `proctor.yaml:12:7`, an environment variable, or `default`
+    /// Origin: `proctor.yaml:12:7`, an environment variable, or `default`
     pub origin: String,
 }
 
-/// What may be anything, said: a schema that says nothing is refused by some.
+/// Schema of a value of any type, spelled out: some clients reject an empty schema.
 pub(super) fn any(_: &mut SchemaGenerator) -> Schema {
     let kinds = ["string", "number", "boolean", "array", "object", "null"];
     json_schema!({ "anyOf": kinds.map(|kind| json!({ "type": kind })) })
@@ -77,10 +77,10 @@ impl Operation for Config {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["config"],
-        summary: "Show every setting and where it came from, or check a file",
+        summary: "Show every setting and its origin, or check a file",
         details: "\
-Without a running Proctor it reads the file that `proctor up` would run. `--check` says whether a file is valid, and with `-v` what it \
-means. None of this starts anything.
+Without a running Proctor, this reads the file that `proctor up` would run. `--check` reports whether a file is valid, and with `-v` its \
+settings. Nothing is started.
 
 Examples:
   proctor config
@@ -92,7 +92,7 @@ Examples:
     };
 
     fn role(input: &Input) -> Role {
-        // A file is read that the caller chose.
+        // `check` reads a file that the caller chose.
         if input.check.is_none() { Role::Viewer } else { Role::Admin }
     }
 
@@ -128,7 +128,7 @@ Examples:
     }
 }
 
-/// A file means the same whether a Proctor runs or not.
+/// The result of a check does not depend on a running Proctor.
 fn check_alone(input: &Input, path: &str) -> Result<Output, OpError> {
     let request = request(input, path)?;
     let source = request.path.as_ref().map(|path| path.display().to_string());
@@ -149,7 +149,7 @@ fn output(input: &Input, source: Option<String>, settings: Vec<Setting>) -> Outp
     Output { source, settings, checked, brief, example: None }
 }
 
-/// Arguments of a restart are in force, whatever the file says.
+/// The arguments of a restart override the file.
 fn show_overrides(settings: &mut [Setting], overrides: Vec<(ServiceName, String)>) {
     for (name, args) in overrides {
         let key = format!("services.{}.args", name.base());
@@ -189,8 +189,7 @@ impl Show for Output {
             return self.show_verdict(page);
         }
         if self.settings.is_empty() {
-            page.line()
-                .dim("no configuration; `proctor config --example` prints one to begin with");
+            page.line().dim("no configuration; `proctor config --example` prints an example");
             return;
         }
         let mut table = Table::new(&[

@@ -1,4 +1,4 @@
-//! `service.custom_restart`: a workflow of commands, a restart, and more commands.
+//! `service.custom_restart`: runs commands, restarts the service, and runs more commands.
 
 use super::execute::variables;
 use super::stop::{USUAL_WAIT, named};
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Of each command.
+/// Default timeout of each command.
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
 
-/// More commands than this are a script.
+/// Maximum number of commands. A longer list should be a script.
 const MOST_COMMANDS: usize = 64;
 
 pub struct CustomRestart;
@@ -27,35 +27,35 @@ pub struct CustomRestart;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The service; the only one or the primary one if none is named
+    /// Service to restart; the only or the primary one if omitted
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// To be run before the restart; may be repeated. If one fails, nothing is restarted
+    /// Command to run before the restart; may be repeated. If one fails, nothing is restarted
     #[arg(long = "pre-command", value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pre_commands: Vec<Command>,
-    /// To be run after the restart, if that went well; may be repeated
+    /// Command to run after a successful restart; may be repeated
     #[arg(long = "post-command", value_name = "COMMAND")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub post_commands: Vec<Command>,
-    /// Arguments in place of the configured `args`, until it is stopped, restarted or defined differently; split like a shell does
+    /// Arguments that replace the configured `args` until the service is stopped, restarted or redefined; split like in a shell
     #[arg(long = "args", value_name = "ARGS", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_args: Option<Words>,
-    /// A variable for the commands and for the new run, and for no later one; may be repeated
+    /// Variable KEY=VALUE for the commands and the new run only; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// The same as an object
+    /// Variables as an object
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env_vars: Option<BTreeMap<String, String>>,
-    /// After this many seconds (60 if not given) a command is killed and has failed
+    /// Seconds until a command is killed and counts as failed (default 60)
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_timeout: Option<f64>,
-    /// Wait this many seconds at most until the service runs again (60 if not given)
+    /// Seconds to wait until the service runs again (default 60)
     #[arg(long = "timeout", value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<f64>,
@@ -63,18 +63,18 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Of those that were run
+    /// Results of the commands run before the restart
     pub pre_command_results: Vec<CommandResult>,
     pub restart_successful: bool,
-    /// Of those that were run
+    /// Results of the commands run after the restart
     pub post_command_results: Vec<CommandResult>,
-    /// Of everything together
+    /// Total time in milliseconds
     pub total_execution_time_ms: u64,
-    /// Every command succeeded, and the restart did
+    /// The restart and every command succeeded
     pub overall_success: bool,
-    /// What became of the restart, as a sentence
+    /// Result of the restart, as a sentence
     pub restart_message: String,
-    /// The services that were restarted
+    /// Services that were restarted
     pub services: Vec<crate::settle::Report>,
 }
 
@@ -85,8 +85,8 @@ impl Operation for CustomRestart {
         cli: &["custom-restart"],
         summary: "Restart a service with commands before and after it",
         details: "\
-The commands run one after the other, as the user of Proctor, with the environment and in the folder of the service. A \
-command that fails ends the workflow: before the restart nothing is restarted, and commands after it run only when the \
+The commands run one after the other, as Proctor's user, in the folder and with the environment of the service. A failed \
+command ends the workflow: if it fails before the restart, nothing is restarted. Later commands run only when the \
 service runs again.
 
 Examples:
@@ -97,7 +97,7 @@ Examples:
     };
 
     fn role(input: &Input) -> Role {
-        // Without any of these it is a restart like any other.
+        // Without any of these fields this is a plain restart.
         let plain = input.pre_commands.is_empty()
             && input.post_commands.is_empty()
             && input.start_args.is_none()
@@ -123,7 +123,7 @@ Examples:
         if ready {
             output.restart(context, &input, &names, env).await?;
         } else {
-            output.restart_message = "not restarted: a command before it failed".into();
+            output.restart_message = "not restarted: a command before the restart failed".into();
         }
         let good = output.restart_successful
             && commands(context, post, &mut output.post_command_results).await?;
@@ -134,7 +134,7 @@ Examples:
     }
 }
 
-/// Every command is looked at before the first is run.
+/// Checks every command before the first one runs.
 fn planned(
     context: &Context,
     input: &Input,
@@ -143,7 +143,9 @@ fn planned(
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<Planned>, OpError> {
     if commands.len() > MOST_COMMANDS {
-        return Err(OpError::bad_input(format!("more than {MOST_COMMANDS} commands")));
+        return Err(OpError::bad_input(format!(
+            "too many commands: the maximum is {MOST_COMMANDS}"
+        )));
     }
     if commands.is_empty() {
         return Ok(Vec::new());
@@ -155,7 +157,7 @@ fn planned(
     commands.iter().map(|command| plan(context, command, &around, env, limit)).collect()
 }
 
-/// Run them until one fails: whether none did.
+/// Runs the commands until one fails. Returns true if all succeeded.
 async fn commands(
     context: &Context,
     commands: Vec<Planned>,
@@ -185,7 +187,7 @@ impl Output {
         }
     }
 
-    /// What commands before it have done cannot be undone: that it cannot be restarted is a result, not an error.
+    /// A failed restart is a result, not an error, because the commands before it cannot be undone.
     async fn restart(
         &mut self,
         context: &Context,

@@ -1,4 +1,4 @@
-//! `daemon.status`: Proctor itself.
+//! `daemon.status`: shows the state of Proctor itself.
 
 use crate::error::OpError;
 use crate::moment::{rfc3339, seconds_between, span};
@@ -22,33 +22,33 @@ pub struct Input {}
 pub struct Output {
     pub version: String,
     pub daemon: Process,
-    /// The parent of all services; null while it is being replaced
+    /// Parent process of all services; null while it is being replaced
     pub keeper: Option<Process>,
-    /// How the processes of a service are found: cgroup_v2, cgroup_hybrid or processes
+    /// Method that finds the processes of a service: cgroup_v2, cgroup_hybrid or processes
     pub tracking: Option<String>,
-    /// Folder of what survives a reboot
+    /// Folder for files that survive a reboot
     pub state_dir: String,
-    /// Folder of what does not
+    /// Folder for files that do not survive a reboot
     pub runtime_dir: String,
     pub config: Option<String>,
-    /// Addresses on which programs are served, by front
+    /// Listening addresses, by interface
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub listening: BTreeMap<String, String>,
-    /// Sets of tools that are offered to assistants that do not ask for others
+    /// Toolsets offered to assistants that do not ask for others
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub toolsets: Vec<String>,
-    /// How many services are in each state
+    /// Number of services in each state
     pub services: BTreeMap<String, u32>,
-    /// Grows with every change
+    /// Counter that grows with every change
     pub generation: u64,
-    /// What somebody should look at
+    /// Problems that need attention
     pub problems: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Process {
     pub pid: u32,
-    /// RFC 3339
+    /// Start time in RFC 3339
     pub started: String,
     pub uptime_seconds: u64,
 }
@@ -58,7 +58,7 @@ impl Operation for DaemonStatus {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["daemon", "status"],
-        summary: "Show how Proctor itself is",
+        summary: "Show the status of Proctor itself",
         details: "\
 Examples:
   proctor daemon status

@@ -1,4 +1,4 @@
-//! `daemon.stop`: end Proctor in order; the wishes stay, so that the next start brings the services back.
+//! `daemon.stop`: stops Proctor in order. The wishes are kept, so the next start brings the services back.
 
 use crate::error::OpError;
 use crate::operation::{About, Context, Effect, Meta, Operation, Target};
@@ -15,11 +15,11 @@ pub struct Input {}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Proctor has ended when this process has
+    /// Pid of the keeper; Proctor has ended when this process has
     pub keeper_pid: Option<u32>,
-    /// Services that were running; each is stopped or left, as its `on_shutdown` says
+    /// Services that were running; each is stopped or left running, according to its `on_shutdown`
     pub services: Vec<String>,
-    /// Done, and not recorded yet: what, why, and what follows from it
+    /// Changes that were made but not recorded yet, with the reason and the consequence
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
 }
@@ -29,9 +29,9 @@ impl Operation for DaemonStop {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["daemon", "stop"],
-        summary: "End Proctor; its services come back when it is started again",
+        summary: "Stop Proctor; its services come back when it starts again",
         details: "\
-Services are stopped first, except those with `on_shutdown: leave`, which go on running.
+Services are stopped first, except those with `on_shutdown: leave`, which keep running.
 
 Examples:
   proctor daemon stop",

@@ -1,4 +1,4 @@
-//! `daemon.upgrade`: put another binary in the place of the running one; services notice nothing.
+//! `daemon.upgrade`: replaces the running binary. Services are not affected.
 
 use crate::error::{Code, OpError};
 use crate::input::Caller;
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Files are there at once; a service takes as long as it takes to run again.
+/// Timeout for restoring a cancelled change. Files are restored at once; a service needs its start time.
 const TAKEN_BACK_WITHIN: Duration = Duration::from_secs(20);
 
 pub struct DaemonUpgrade;
@@ -16,7 +16,7 @@ pub struct DaemonUpgrade;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The binary to run; on the command line, the one that was called
+    /// Binary to run; on the command line, the one that was called
     #[arg(long, value_name = "PATH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<String>,
@@ -28,9 +28,9 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub binary: String,
-    /// The version that is replaced
+    /// Version that is replaced
     pub from: String,
-    /// The version that replaces it
+    /// New version
     pub to: String,
 }
 
@@ -39,10 +39,10 @@ impl Operation for DaemonUpgrade {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["daemon", "upgrade"],
-        summary: "Replace the running Proctor by another binary, in place",
+        summary: "Replace the running Proctor with another binary, in place",
         details: "\
-Services go on running with the same pids, and no log line is lost. A change of files that is being checked is cancelled, and taken back \
-before.
+Services keep running with the same pids, and no log line is lost. A `change` whose check is still running is cancelled and restored \
+first.
 
 Examples:
   proctor daemon upgrade
@@ -55,12 +55,12 @@ Examples:
             Some(path) => input.caller.resolve(path)?,
             None => context.binary.clone(),
         };
-        // What is no Proctor cancels nothing.
+        // A binary that is not Proctor must not cancel anything.
         context.engine.version_of(&binary).await?;
         if !context.underway.settle(TAKEN_BACK_WITHIN).await {
-            let why = "a change of files that is being checked is not taken back yet";
+            let why = "a cancelled change of files is not restored yet";
             return Err(OpError::new(Code::Busy, why).help(
-                "`proctor operation list` shows what is under way; try again when it is over",
+                "`proctor operation list` shows running operations; retry when they have ended",
             ));
         }
         let to = context.engine.upgrade(binary.clone()).await?;

@@ -1,4 +1,4 @@
-//! `service.down`: stop every service, then Proctor.
+//! `service.down`: stops every service, then Proctor.
 
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
@@ -16,7 +16,7 @@ pub struct Down;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Leave Proctor itself running
+    /// Keep Proctor itself running
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keep_daemon: bool,
@@ -29,10 +29,10 @@ pub struct Input {
 pub struct Output {
     pub settled: bool,
     pub services: Vec<Report>,
-    /// Proctor is ending
+    /// Proctor is stopping
     pub ending: bool,
     pub keeper_pid: Option<u32>,
-    /// Done, and not recorded yet: what, why, and what follows from it
+    /// Changes that were made but not recorded yet, with the reason and the consequence
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
 }
@@ -44,7 +44,7 @@ impl Operation for Down {
         cli: &["down"],
         summary: "Stop every service, then Proctor itself",
         details: "\
-The services stay stopped until `proctor up` or `proctor start`. To end Proctor and have it bring the services back \
+The services stay stopped until `proctor up` or `proctor start`. To stop Proctor and have it bring the services back \
 when it starts again, use `proctor daemon stop`.
 
 Examples:
@@ -76,7 +76,7 @@ Examples:
         let settled = settle(context, Goal::Stop, &befores, wait).await;
         let Changed { services, .. } =
             report(context, Goal::Stop, &befores, settled, !wait.is_zero());
-        // What outlived the wait is not left alone: Proctor stays and goes on stopping it. Nor is what somebody started.
+        // If a service outlived the wait, Proctor stays and keeps stopping it. It also stays if another request started a service.
         let again = services.iter().any(|report| report.result == Outcome::Overruled);
         let ending = settled && !again && !input.keep_daemon;
         if ending {
@@ -88,7 +88,7 @@ Examples:
 }
 
 impl Output {
-    /// Those that had something to stop.
+    /// The services that had something to stop.
     fn changes(&self) -> Changed {
         let services =
             self.services.iter().filter(|r| r.result != Outcome::AlreadyStopped).cloned().collect();

@@ -1,4 +1,4 @@
-//! `event.read`: what has happened, from a cursor on; a long poll that everything which follows is made from.
+//! `event.read`: returns events after a cursor, with a long poll. Every `--follow` is a loop over it.
 
 use crate::error::OpError;
 use crate::input::seconds_of;
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
-/// Events of one answer.
+/// Maximum events in one response.
 const PAGE: usize = 512;
 
 pub struct Events;
@@ -19,23 +19,23 @@ pub struct Events;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only events of these services; all instances of one by its name
+    /// Only events of these services; a name selects all its instances
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<String>,
-    /// Go on where an earlier answer ended: its `cursor`
+    /// Cursor from an earlier response; continues after it
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Without a cursor: begin this many events before the end; with all that are kept if not given
+    /// Without a cursor: start this many events before the end; with all kept events if omitted
     #[arg(long, short = 'n', value_name = "COUNT", conflicts_with = "cursor")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<usize>,
-    /// If there is nothing new, wait this many seconds at most for something
+    /// Seconds to wait for an event if there is none
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<f64>,
-    /// At most this many events in one answer, which says if there are more
+    /// Maximum events in one response; `more` reports that there are others
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
@@ -43,51 +43,51 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Oldest first
+    /// Events, oldest first
     pub events: Vec<EventStatus>,
-    /// Pass it back to go on from here
+    /// Cursor for the next request
     pub cursor: String,
-    /// Events between the cursor and these are lost: it was too old, or of another daemon
+    /// Events after the given cursor were lost: it was too old, or from another daemon
     pub missed: bool,
-    /// How many are lost, if that is known
+    /// Number of lost events, if known
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed_events: Option<u64>,
-    /// More is there already
+    /// More events are available now
     pub more: bool,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventStatus {
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
     pub kind: Kind,
-    /// The service it is about; null: Proctor itself
+    /// Service the event is about; null for Proctor itself
     pub service: Option<String>,
-    /// As a sentence
+    /// The event as a sentence
     pub text: String,
-    /// With kind `state`: the state it came into. With kind `operation`: how that is
+    /// With kind `state`: the new state. With kind `operation`: the state of the operation
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// With kind `state`: of its main process
+    /// With kind `state`: pid of the main process
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// With kind `state`: made by its restart policy so far
+    /// With kind `state`: restarts made by the restart policy
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<u64>,
-    /// With kind `exited`
+    /// With kind `exited`: exit code
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// With kind `exited`: the signal that ended it
+    /// With kind `exited`: number of the signal that ended the process
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
-    /// With kind `health`
+    /// With kind `health`: result of the check
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthy: Option<bool>,
-    /// With kind `operation`: its id
+    /// With kind `operation`: id of the operation
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
-    /// With kind `operation`: what it does, as `service.restart`
+    /// With kind `operation`: name of the operation, for example `service.restart`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -95,21 +95,21 @@ pub struct EventStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A service is there that was not
+    /// A service was defined
     Defined,
-    /// A service is forgotten
+    /// A service was removed
     Removed,
-    /// A service's lease is over; it is stopped and removed
+    /// The lease of a service expired; it is stopped and removed
     LeaseOver,
-    /// A service came into another state
+    /// A service changed its state
     State,
     /// A run ended
     Exited,
-    /// A health check came to another result, or ends a run
+    /// The health of a service changed, or a health check ended a run
     Health,
     /// A configuration was applied
     Configured,
-    /// An operation was started or ended
+    /// An operation started or ended
     Operation,
 }
 
@@ -118,10 +118,10 @@ impl Operation for Events {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["events"],
-        summary: "Show what has happened to services and to Proctor",
+        summary: "Show events of services and of Proctor",
         details: "\
-The last 4096 events since the daemon began are kept. Of a service that comes and goes faster than it can be told, some are \
-left out; the count of restarts is always right.
+The last 4096 events since the daemon started are kept. If a service restarts faster than events can be recorded, some events are \
+left out; the restart count is always correct.
 
 Examples:
   proctor events
@@ -164,7 +164,7 @@ Examples:
                 });
             }
             from = EventsFrom::After(page.next);
-            // Either something changed or the time is over; the next look tells which.
+            // Either something changed or the time is over; the next read shows which.
             let _ = timeout_at(deadline, context.engine.changed(generation)).await;
         }
     }
@@ -177,7 +177,7 @@ fn is_wanted(services: &[String], event: &Event) -> bool {
         })
 }
 
-/// Which event of which daemon was read last.
+/// The last event that was read, and its daemon.
 struct Cursor {
     boot: u64,
     number: u64,
@@ -193,8 +193,8 @@ impl Cursor {
         let parts =
             text.split_once('-').and_then(|(boot, number)| Some((hex(boot)?, hex(number)?)));
         let (boot, number) = parts.ok_or_else(|| {
-            OpError::bad_input(format!("bad event cursor '{text}'"))
-                .help("pass a cursor exactly as an earlier answer gave it")
+            OpError::bad_input(format!("invalid event cursor '{text}'"))
+                .help("pass a cursor exactly as an earlier response returned it")
         })?;
         Ok(Cursor { boot, number })
     }
@@ -220,7 +220,7 @@ impl EventStatus {
             Happening::Defined => (Kind::Defined, "defined".into()),
             Happening::Removed => (Kind::Removed, "removed".into()),
             Happening::LeaseOver => {
-                (Kind::LeaseOver, "its lease is over: stopped and removed".into())
+                (Kind::LeaseOver, "its lease expired: stopped and removed".into())
             }
             Happening::Configured => (Kind::Configured, "a configuration was applied".into()),
             Happening::Phase { state, pid, restarts } => {
@@ -267,7 +267,7 @@ impl EventStatus {
                 format!("killed by {}{why}", signal::long_name(number))
             }
             Ended::NotStarted => "could not be started".into(),
-            Ended::Unknown => "ended; how is not known".into(),
+            Ended::Unknown => "ended; the exit status is unknown".into(),
             Ended::Backgrounded => {
                 self.exit_code = Some(0);
                 "exited with code 0 and left processes in the background, which were stopped".into()

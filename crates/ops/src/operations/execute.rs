@@ -1,4 +1,4 @@
-//! `command.execute`: run one command to its end and answer with what came of it.
+//! `command.execute`: runs one command to its end and returns its result.
 
 use crate::command::{Command, CommandResult, Custom, Kind, plan};
 use crate::error::{Code, OpError};
@@ -21,31 +21,31 @@ pub struct Execute;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The command: a text, run by /bin/sh if it has operators, variables or patterns of a shell; a list of words; or an object with its type
+    /// Command: a string, run by /bin/sh if it has shell syntax; a list of words; or an object with its type
     #[arg(long, value_name = "COMMAND", conflicts_with = "argv")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
-    /// Run the text of the command by /bin/sh, whatever is in it
+    /// Always run the command string with /bin/sh
     #[arg(long, requires = "command")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shell: bool,
-    /// Run it with the environment and in the folder of this service
+    /// Service whose environment and folder to use
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// A variable of its environment; may be repeated
+    /// Environment variable KEY=VALUE; may be repeated
     #[arg(long = "env", value_name = "KEY=VALUE", value_parser = crate::input::variable)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Where it runs; the folder of the service or of the caller if not given
+    /// Working folder; that of the service or of the caller if omitted
     #[arg(long, value_name = "DIR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
-    /// After this many seconds (30 if not given) it is killed, with everything it started
+    /// Seconds until the command and all its processes are killed (default 30)
     #[arg(long = "timeout", value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<f64>,
-    /// Program and arguments word by word, taken as they are
+    /// Program and arguments, one word each, used literally
     #[arg(last = true, value_name = "PROGRAM")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
@@ -59,11 +59,11 @@ impl Operation for Execute {
     type Output = CommandResult;
     const META: Meta = Meta {
         cli: &["execute"],
-        summary: "Run a command to its end and show what came of it",
+        summary: "Run a command to its end and show its result",
         details: "\
-It runs as the user of Proctor, without standard input. What it leaves running when it ends is killed: a program that is \
-to stay is a service. Through a network front only what `security.execute.allowed` lists is run. For a program in the \
-foreground of this terminal there is `proctor run`.
+The command runs as Proctor's user, without standard input. Processes it leaves running when it ends are killed; run a program that must \
+stay as a service. Network interfaces run only commands listed in `security.execute.allowed`. To run a program in the \
+foreground of this terminal, use `proctor run`.
 
 Examples:
   proctor execute -- make test
@@ -91,9 +91,9 @@ fn command(input: &Input) -> Result<Command, OpError> {
         (Some(command), true, false) => Ok(command.clone()),
         (None, false, false) => Ok(Command::Words(input.argv.clone())),
         (Some(_), false, _) => Err(OpError::bad_input("give 'command' or 'argv', not both")),
-        (_, _, true) => Err(OpError::bad_input("'shell' needs a 'command' that is a text")),
+        (_, _, true) => Err(OpError::bad_input("'shell' needs a 'command' that is a string")),
         (None, true, false) => {
-            Err(OpError::bad_input("which command?").help("`proctor execute -- make test`"))
+            Err(OpError::bad_input("'command' is missing").help("`proctor execute -- make test`"))
         }
     }
 }
@@ -114,23 +114,23 @@ fn around(
     let mut around =
         context.engine.surroundings(service.as_ref(), (input.caller.environment(), base))?;
     if let Some(folder) = &input.working_dir {
-        // What a person types is relative to where they are.
+        // A path on a command line is relative to the caller's folder.
         let here = input.caller.base_dir.as_deref().map_or(around.working_dir, PathBuf::from);
         around.working_dir = here.join(folder);
     }
     Ok(around)
 }
 
-/// A single service; the first of several instances, which are alike.
+/// Returns a single service; of several instances, which are alike, the first.
 pub(super) fn one(context: &Context, name: &str) -> Result<ServiceName, OpError> {
     let names = context.engine.select(&[name.to_owned()])?;
-    names.into_iter().next().ok_or_else(|| OpError::bad_input(format!("'{name}' is no service")))
+    names.into_iter().next().ok_or_else(|| OpError::bad_input(format!("'{name}' is not a service")))
 }
 
 pub(super) fn variables(pairs: &[String]) -> Result<BTreeMap<String, String>, OpError> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(OpError::bad_input(format!("env: write KEY=VALUE, not '{text}'"))),
+        None => Err(OpError::bad_input(format!("env: '{text}' is invalid; write KEY=VALUE"))),
     };
     pairs.iter().map(pair).collect()
 }

@@ -1,4 +1,4 @@
-//! `file.change`: find and replace in a file.
+//! `file.change`: finds and replaces text in a file.
 
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
@@ -12,28 +12,31 @@ pub struct FileChange;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A file below a root
-    #[arg(value_name = "PATH", help = "A file below a root, from where you are or as ROOT:path")]
+    /// File below a root
+    #[arg(
+        value_name = "PATH",
+        help = "File below a root, relative to the current folder or as ROOT:path"
+    )]
     pub path: String,
-    /// The text to find, or with 'regex' an expression
+    /// Text to find; with 'regex', a regular expression
     #[arg(value_name = "FIND", allow_hyphen_values = true)]
     pub find: String,
-    /// What stands there afterwards; with 'regex', $1 or ${name} is what a group found
+    /// Replacement text; with 'regex', $1 or ${name} inserts a group
     #[arg(value_name = "REPLACE", allow_hyphen_values = true)]
     pub replace: String,
-    /// 'find' is a regular expression; ^ and $ are ends of lines
+    /// Treat 'find' as a regular expression; ^ and $ match at lines
     #[arg(long, short = 'e')]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub regex: bool,
-    /// Take upper and lower case for the same
+    /// Ignore case
     #[arg(long, short = 'i')]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_case: bool,
-    /// Only the place of this number, from 1
+    /// Replace only this match, counted from 1
     #[arg(long, value_name = "NUMBER")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nth: Option<usize>,
-    /// Refuse unless there are so many places
+    /// Fail unless there are exactly this many matches
     #[arg(long, value_name = "COUNT")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<usize>,

@@ -1,4 +1,4 @@
-//! `file.delete`: a file, a link itself, or an empty folder is gone.
+//! `file.delete`: deletes a file, a link itself, or an empty folder.
 
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
@@ -11,10 +11,10 @@ pub struct FileDelete;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A file or an empty folder below a root
+    /// File or empty folder below a root
     #[arg(
         value_name = "PATH",
-        help = "A file or an empty folder below a root, from where you are or as ROOT:path"
+        help = "File or empty folder below a root, relative to the current folder or as ROOT:path"
     )]
     pub path: String,
     #[command(flatten)]
@@ -32,7 +32,7 @@ impl Operation for FileDelete {
         cli: &["file", "delete"],
         summary: "Delete a file or an empty folder",
         details: "\
-What a file held is kept for `proctor file undo`.
+The old content is kept for `proctor file undo`.
 
 Examples:
   proctor file delete old.txt",

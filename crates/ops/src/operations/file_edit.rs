@@ -1,4 +1,4 @@
-//! `file.edit`: exact-text edits, all of them or none.
+//! `file.edit`: replaces exact texts, all of them or none.
 
 use crate::change::{Changes, Guarded, WITH_CONTENT};
 use crate::error::OpError;
@@ -8,29 +8,32 @@ use proctor_core::edit::Edit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Edits of one file at once: a refactoring, not a program.
+/// Maximum edits of one file in a request; enough for a refactoring.
 const MOST: usize = 1000;
 
 pub struct FileEdit;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A file below a root
-    #[arg(value_name = "PATH", help = "A file below a root, from where you are or as ROOT:path")]
+    /// File below a root
+    #[arg(
+        value_name = "PATH",
+        help = "File below a root, relative to the current folder or as ROOT:path"
+    )]
     pub path: String,
-    /// Made one after the other, all or none
+    /// Edits, made in order, all or none
     #[arg(skip)]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<OneEdit>,
-    /// For a single edit: the text as it is there
+    /// For a single edit: exact text to replace
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// For a single edit: what stands there afterwards
+    /// For a single edit: replacement text
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// For a single edit: wherever it is
+    /// For a single edit: replace every occurrence
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
@@ -44,11 +47,11 @@ pub struct Input {
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OneEdit {
-    /// The text as it is there, with enough around it to be there once
+    /// Exact text to replace, with enough context to occur once
     pub old: String,
-    /// What stands there afterwards
+    /// Replacement text
     pub new: String,
-    /// Wherever it is
+    /// Replace every occurrence
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
 }
@@ -59,7 +62,7 @@ impl From<OneEdit> for Edit {
     }
 }
 
-/// The edits of a request, at least one.
+/// Returns the edits of a request, at least one.
 fn edits(input: &mut Input) -> Result<Vec<Edit>, OpError> {
     let mut edits = std::mem::take(&mut input.edits);
     match (input.old.take(), input.new.take()) {
@@ -71,8 +74,12 @@ fn edits(input: &mut Input) -> Result<Vec<Edit>, OpError> {
         (None, None) => {}
     }
     match edits.len() {
-        0 => Err(OpError::bad_input("'edits' is missing").help("give 'old' and 'new' of each")),
-        count if count > MOST => Err(OpError::bad_input(format!("more than {MOST} edits"))),
+        0 => {
+            Err(OpError::bad_input("'edits' is missing").help("give 'old' and 'new' for each edit"))
+        }
+        count if count > MOST => {
+            Err(OpError::bad_input(format!("too many edits: the maximum is {MOST}")))
+        }
         _ => Ok(edits.into_iter().map(Edit::from).collect()),
     }
 }
@@ -82,9 +89,9 @@ impl Operation for FileEdit {
     type Output = Changes;
     const META: Meta = Meta {
         cli: &["file", "edit"],
-        summary: "Edit a file by exact texts",
+        summary: "Edit a file by replacing exact texts",
         details: "\
-A text that is not there, or there more than once, is an error that says where it comes nearest; then nothing is changed.
+A text that is missing, or occurs more than once, is an error that shows the nearest match. The file is then unchanged.
 
 Examples:
   proctor file edit src/main.rs --old 'let x = 1;' --new 'let x = 2;'

@@ -1,4 +1,4 @@
-//! `file.find`: files by their names.
+//! `file.find`: finds files by name.
 
 use super::file_list::{Item, rest};
 use crate::error::OpError;
@@ -9,7 +9,7 @@ use proctor_engine::files::ListQuery;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Names in one answer, where nobody says how many.
+/// Default maximum of names in one response.
 const USUAL: usize = 200;
 const MOST: usize = 10_000;
 
@@ -18,38 +18,38 @@ pub struct FileFind;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Patterns: `*.rs` for names anywhere, `src/**/*.rs` for paths, `{a,b}` for either
+    /// Patterns: `*.rs` matches names anywhere, `src/**/*.rs` paths, `{a,b}` either
     #[arg(value_name = "GLOB", required = true)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub globs: Vec<String>,
-    /// Below this folder; every root if not given
+    /// Folder to look in; every root if omitted
     #[arg(
         long = "in",
         value_name = "PATH",
-        help = "Below this folder; where you are if not given, or in every root"
+        help = "Folder to look in; the current folder or every root if omitted"
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Only this kind
+    /// Only entries of this kind
     #[arg(long, value_enum, value_name = "KIND")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<KindWord>,
-    /// Upper and lower case are the same
+    /// Ignore case
     #[arg(long, short = 'i')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignore_case: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub also: Also,
-    /// At most so many names
-    #[arg(long, value_name = "COUNT", help = "At most so many names (200 if not given)")]
+    /// Maximum number of names
+    #[arg(long, value_name = "COUNT", help = "Maximum number of names (default 200)")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
-    /// As much as this in one answer; the rest by cursor
+    /// Maximum response size in bytes; continue with the cursor
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Go on from where an earlier answer ended
+    /// Cursor from an earlier response
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -60,9 +60,9 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// In the order of names
+    /// Entries, sorted by name
     pub found: Vec<Item>,
-    /// There is more: go on with the cursor
+    /// More entries follow; continue with the cursor
     pub more: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -73,7 +73,7 @@ impl Operation for FileFind {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["file", "find"],
-        summary: "Find files by their names",
+        summary: "Find files by name",
         details: "\
 Examples:
   proctor file find '*.rs'
@@ -87,7 +87,8 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         if input.globs.is_empty() {
-            return Err(OpError::bad_input("which names?").help("give 'globs', as [\"*.rs\"]"));
+            return Err(OpError::bad_input("'globs' is missing")
+                .help("give patterns, for example [\"*.rs\"]"));
         }
         let query = ListQuery {
             depth: None,

@@ -1,4 +1,4 @@
-//! `file.history`: what a file was before it was changed.
+//! `file.history`: lists earlier generations of a file.
 
 use crate::error::OpError;
 use crate::file::Here;
@@ -13,10 +13,10 @@ pub struct FileHistory;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A file below a root, also one that is gone
+    /// File below a root; it may be deleted
     #[arg(
         value_name = "PATH",
-        help = "A file below a root, from where you are or as ROOT:path, also one that is gone"
+        help = "File below a root, relative to the current folder or as ROOT:path; it may be deleted"
     )]
     pub path: String,
     #[command(flatten)]
@@ -26,26 +26,26 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The newest first
+    /// Generations, newest first
     pub generations: Vec<GenerationView>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GenerationView {
     pub generation: u64,
-    /// When it was changed into something else, RFC 3339
+    /// Time at which this content was replaced, in RFC 3339
     pub until: String,
-    /// By which operation
+    /// Operation that replaced it
     pub by: String,
-    /// None if there was no file
+    /// Hash of the content; null if there was no file
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// It was moved there
+    /// Path the file was moved to
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_to: Option<String>,
-    /// What came after it was moved from there
+    /// Path the file was moved from
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moved_from: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `file.list`: what is in a folder, and in the folders in it.
+//! `file.list`: lists a folder and its subfolders.
 
 use crate::error::OpError;
 use crate::file::{Also, Here, KindWord, page_bytes};
@@ -9,7 +9,7 @@ use proctor_engine::files::{ListQuery, Listed, Standing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Names in one answer, where nobody says how many.
+/// Default maximum of names in one response.
 const USUAL: usize = 1000;
 const MOST: usize = 10_000;
 
@@ -18,26 +18,26 @@ pub struct FileList;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// A folder below a root; the root itself if not given
-    #[arg(value_name = "PATH", help = "A folder below a root; where you are if not given")]
+    /// Folder below a root; the root itself if omitted
+    #[arg(value_name = "PATH", help = "Folder below a root; the current folder if omitted")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How deep to look: 1 (if not given) is the folder itself, 2 also the folders in it, 0 everything
+    /// Depth: 1 (default) lists the folder itself, 2 also its subfolders, 0 everything
     #[arg(long, short = 'd', value_name = "DEPTH")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
     pub also: Also,
-    /// At most so many names
-    #[arg(long, value_name = "COUNT", help = "At most so many names (1000 if not given)")]
+    /// Maximum number of names
+    #[arg(long, value_name = "COUNT", help = "Maximum number of names (default 1000)")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
-    /// As much as this in one answer; the rest by cursor
+    /// Maximum response size in bytes; continue with the cursor
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Go on from where an earlier answer ended
+    /// Cursor from an earlier response
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -48,16 +48,16 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// In the order of names, what is in a folder right after it
+    /// Entries, sorted by name; the entries of a folder follow it directly
     pub entries: Vec<Item>,
-    /// The folders for file operations, if no path was given; if the caller is in one of them, that one or none
+    /// Roots, if no path was given; only the caller's own root if the caller is in one
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<RootView>,
-    /// There is more: go on with the cursor
+    /// More entries follow; continue with the cursor
     pub more: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Folders that could not be looked into
+    /// Number of folders that could not be read
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<u64>,
 }
@@ -66,22 +66,22 @@ pub struct Output {
 pub struct Item {
     pub path: String,
     pub kind: KindWord,
-    /// Of a file, in bytes
+    /// Size of a file in bytes
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// RFC 3339
+    /// Modification time in RFC 3339
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
-    /// 1 for what is in the folder itself
+    /// Depth of the entry; 1 in the folder itself
     pub depth: usize,
 }
 
-/// A folder for file operations.
+/// A folder that file operations may use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RootView {
     pub name: String,
     pub path: String,
-    /// Whether files in it can be changed
+    /// Files in it can be changed
     pub write: bool,
 }
 
@@ -102,7 +102,7 @@ impl Operation for FileList {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["file", "list"],
-        summary: "Show what is in a folder",
+        summary: "List the entries of a folder",
         details: "\
 Examples:
   proctor file list
@@ -121,7 +121,7 @@ Examples:
         if input.path.is_none() {
             roots.extend(files.roots().all().iter().map(|root| RootView::of(root)));
         }
-        // Names stand under the root that they are in.
+        // Entries are listed below the root they are in.
         roots.retain(|root: &RootView| match &standing {
             Standing::Elsewhere => true,
             Standing::Top(name) => root.name == *name,
@@ -176,7 +176,7 @@ impl Show for Output {
                 KindWord::File => line.plain(name),
                 KindWord::Link => line.plain(name).dim(" (link)"),
                 KindWord::Pipe | KindWord::Socket | KindWord::Device | KindWord::Other => {
-                    line.plain(name).dim(" (no file)")
+                    line.plain(name).dim(" (special file)")
                 }
             };
             if let Some(size) = item.size {
@@ -185,12 +185,12 @@ impl Show for Output {
         }
         rest(page, self.entries.is_empty() && self.roots.is_empty(), self.cursor.as_deref());
         if let Some(count) = self.unreadable {
-            page.remark(format!("{} could not be looked into", counted(count, "folder")));
+            page.remark(format!("{} could not be read", counted(count, "folder")));
         }
     }
 }
 
-/// That there is nothing, or more.
+/// Remarks that nothing was found, or that more follows.
 pub(super) fn rest(page: &mut Page, nothing: bool, cursor: Option<&str>) {
     if nothing {
         page.remark("nothing");

@@ -1,4 +1,4 @@
-//! `file.make_folder`: a folder, with those above it.
+//! `file.make_folder`: creates a folder and its missing parents.
 
 use crate::error::OpError;
 use crate::file::Here;
@@ -11,13 +11,13 @@ pub struct FileMakeFolder;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A folder below a root; those above it are made, too
+    /// Folder below a root; missing parents are also created
     #[arg(
         value_name = "PATH",
-        help = "A folder below a root, from where you are or as ROOT:path; those above it are made, too"
+        help = "Folder below a root, relative to the current folder or as ROOT:path; missing parents are also created"
     )]
     pub path: String,
-    /// Say whether it would be made, and make nothing
+    /// Report whether the folder would be created, without creating it
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -29,7 +29,7 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub path: String,
-    /// It was not there before
+    /// The folder did not exist before
     pub made: bool,
     /// Nothing was changed
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -42,7 +42,7 @@ impl Operation for FileMakeFolder {
     const META: Meta = Meta {
         cli: &["file", "make-folder"],
         aliases: &["mkdir"],
-        summary: "Make a folder",
+        summary: "Create a folder",
         details: "\
 Examples:
   proctor file make-folder src/parts",
@@ -66,9 +66,9 @@ Examples:
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         let word = match (self.made, self.dry_run) {
-            (true, true) => ": would be made",
-            (true, false) => ": made",
-            (false, _) => ": is there already",
+            (true, true) => ": would be created",
+            (true, false) => ": created",
+            (false, _) => ": exists already",
         };
         page.line().name(&self.path).plain(word);
     }

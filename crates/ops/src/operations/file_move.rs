@@ -1,4 +1,4 @@
-//! `file.move`: another path for a file or a folder.
+//! `file.move`: moves or renames a file or a folder.
 
 use crate::change::Guarded;
 use crate::error::OpError;
@@ -12,16 +12,16 @@ pub struct FileMove;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A file or a folder below a root
+    /// File or folder below a root
     #[arg(
         value_name = "PATH",
-        help = "A file or a folder below a root, from where you are or as ROOT:path"
+        help = "File or folder below a root, relative to the current folder or as ROOT:path"
     )]
     pub path: String,
-    /// Where it will be; with a slash at the end, the folder that it will be in
+    /// New path; with a trailing slash, the folder to move into
     #[arg(value_name = "TO")]
     pub to: String,
-    /// A file that is there is replaced, and kept for undo
+    /// Replace an existing file; its content is kept for undo
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replace: bool,
@@ -49,7 +49,7 @@ impl Operation for FileMove {
         aliases: &["mv"],
         summary: "Move or rename a file or a folder",
         details: "\
-Folders above its new name are made.
+Missing parent folders are created.
 
 Examples:
   proctor file move src/a.rs src/b.rs

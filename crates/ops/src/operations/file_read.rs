@@ -1,4 +1,4 @@
-//! `file.read`: files, or parts of them, with what is known of each.
+//! `file.read`: reads files, or parts of them, with their metadata.
 
 use crate::error::{Code, OpError};
 use crate::file::{Here, Trouble};
@@ -11,17 +11,17 @@ use proctor_engine::files::{Content, FileError, Part, ReadQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Of all files together, where nobody says how much: as much as a page of logs.
+/// Default maximum of all files together, the same as of a page of logs.
 const USUAL_BYTES: usize = 256 << 10;
 const LARGEST_BYTES: usize = 1 << 20;
 
-/// Of all of them together: what models take at once, and twice what a screen shows.
+/// Maximum of all pictures together: the most a model accepts at once, twice a screenshot.
 const LARGEST_PICTURES: u64 = 3 << 20;
 
-/// Of each file at least, however many there are.
+/// Minimum of each file, regardless of their number.
 const LEAST_BYTES: usize = 1 << 10;
 
-/// Files at once: what somebody reads together.
+/// Maximum files in one request.
 const MOST_FILES: usize = 100;
 
 pub struct FileRead;
@@ -29,44 +29,44 @@ pub struct FileRead;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Files below a root: `path`, `ROOT:path` where there are several roots, or an absolute path
+    /// Files below a root: `path`, `ROOT:path` if there are several roots, or an absolute path
     #[arg(value_name = "PATH")]
-    #[arg(help = "Files below a root: from where you are, as ROOT:path, or absolute")]
+    #[arg(help = "Files below a root: relative to the current folder, as ROOT:path, or absolute")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// One file, instead of a list
+    /// A single file, instead of `paths`
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Begin with this line, from 1
+    /// First line to read, counted from 1
     #[arg(long, value_name = "LINE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// So many lines, from the first or from `from` on
+    /// Number of lines, from the start or from `from`
     #[arg(long, short = 'n', value_name = "COUNT", visible_alias = "head")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
-    /// The last so many lines
+    /// Number of lines at the end
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["from", "lines"])]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<u64>,
-    /// Exactly the bytes, as base64; without this, what is no text is only described
+    /// Return the raw bytes as base64; otherwise binary files are only described
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub bytes: bool,
-    /// Go on from where an earlier answer ended; for one file
+    /// Cursor from an earlier response; for one file
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// As much as this of all files together, 1 MiB at most; the rest by cursor
+    /// Maximum size of all files together (1 MiB at most); continue with the cursor
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Pictures as a whole, 3 MiB at most of all together
+    /// Return whole pictures, 3 MiB at most together
     #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub pictures: bool,
-    /// In the text for reading, the number of each line in front of it
+    /// Put line numbers in front of the lines of the text for reading
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub numbers: bool,
@@ -77,9 +77,9 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// In the order in which they were asked for
+    /// Files, in the order of the request
     pub files: Vec<FileView>,
-    /// Whether the text for reading has numbers of lines
+    /// The text for reading has line numbers
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub numbers: bool,
 }
@@ -89,60 +89,60 @@ pub struct Output {
 #[serde(default)]
 pub struct FileView {
     pub path: String,
-    /// Of the whole file, in bytes
+    /// Size of the whole file in bytes
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Of the whole file; pass it as `if_hash` to change just this. Not there above 256 MiB
+    /// Hash of the whole file; pass it as `if_hash` to change only this version. Omitted above 256 MiB
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// RFC 3339
+    /// Modification time in RFC 3339
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
     /// Permissions in octal
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
-    /// utf-8, utf-8-bom, utf-16le, utf-16be, unknown-8bit
+    /// Encoding: utf-8, utf-8-bom, utf-16le, utf-16be, unknown-8bit
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encoding: Option<String>,
-    /// lf, crlf, cr, mixed, none
+    /// Line endings: lf, crlf, cr, mixed, none
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_endings: Option<String>,
-    /// Its last line has no end
+    /// The last line has no newline
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_final_newline: bool,
-    /// Lines of the whole file
+    /// Number of lines of the whole file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
-    /// It is no text
+    /// The file is not text
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub binary: bool,
-    /// What kind of picture it is
+    /// Media type of a picture
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media: Option<String>,
-    /// The first line of `text`; not there where it is not known, in the last lines of a file above 256 MiB
+    /// First line of `text`; omitted if unknown, in the last lines of a file above 256 MiB
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<u64>,
-    /// The last line of `text`
+    /// Last line of `text`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Bytes that are no text in this encoding were replaced
+    /// Bytes that are invalid in this encoding were replaced
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lossy: bool,
-    /// With `bytes`
+    /// With `bytes`: the content as base64
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// With `pictures`: all of it, as base64
+    /// With `pictures`: the whole picture as base64
     #[serde(skip_serializing_if = "Option::is_none")]
     pub picture: Option<String>,
-    /// With `bytes`: where these begin
+    /// With `bytes`: offset of the first byte
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// There is more of what was asked for: pass this to go on
+    /// Cursor for the rest of the requested part
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// It could not be read
+    /// Error that prevented reading this file
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Trouble>,
 }
@@ -170,14 +170,16 @@ Examples:
         let Input { max_bytes, pictures, numbers, .. } = input;
         paths.extend(path);
         if paths.is_empty() {
-            return Err(OpError::bad_input("which file?").help("`proctor file list` shows some"));
+            return Err(
+                OpError::bad_input("'paths' is missing").help("`proctor file list` shows files")
+            );
         }
         if paths.len() > MOST_FILES {
-            return Err(OpError::bad_input(format!("at most {MOST_FILES} files at once")));
+            return Err(OpError::bad_input(format!("too many files: the maximum is {MOST_FILES}")));
         }
         let single = paths.len() == 1;
         if cursor.is_some() && !single {
-            return Err(OpError::bad_input("a cursor is for one file"));
+            return Err(OpError::bad_input("'cursor' can be used with one file only"));
         }
         let all = max_bytes.unwrap_or(USUAL_BYTES).clamp(LEAST_BYTES, LARGEST_BYTES);
         let max_bytes = (all / paths.len()).max(LEAST_BYTES);
@@ -196,7 +198,7 @@ Examples:
     }
 }
 
-/// What was read, unless that was to begin behind the last line.
+/// Returns the content, or an error if it was to start after the last line.
 fn reached(content: Content, from: Option<u64>) -> Result<Content, FileError> {
     let lines = content.nature.lines;
     let counted = content.whole && content.nature.encoding.is_some();
@@ -247,7 +249,7 @@ impl FileView {
         view
     }
 
-    /// What is not to be seen from the text itself.
+    /// Describes the properties that the text itself does not show.
     fn described(&self) -> String {
         let mut words = vec![crate::moment::bytes(self.size.unwrap_or(0))];
         match (self.from, self.to, self.lines) {
@@ -262,10 +264,10 @@ impl FileView {
         words.extend(self.line_endings.clone().filter(|ends| ends != "lf" && ends != "none"));
         words.extend(self.media.clone());
         if self.binary {
-            words.push("no text".to_owned());
+            words.push("not text".to_owned());
         }
         if self.no_final_newline {
-            words.push("no newline at its end".to_owned());
+            words.push("no newline at the end".to_owned());
         }
         words.join(", ")
     }
@@ -308,7 +310,7 @@ impl Show for Output {
                 {
                     let described = file.described();
                     page.remark(format!(
-                        "more is there of {} ({described}): go on with the cursor {cursor}",
+                        "more of {} follows ({described}): continue with the cursor {cursor}",
                         file.path
                     ));
                 }
@@ -316,7 +318,7 @@ impl Show for Output {
         }
     }
 
-    /// Of the first that could not be read.
+    /// Code of the first file that could not be read.
     fn verdict(&self) -> Option<Code> {
         let trouble = self.files.iter().find_map(|file| file.error.as_ref())?;
         Some(Code::from(trouble.code.clone()))

@@ -1,4 +1,4 @@
-//! `file.search`: files by what is in them.
+//! `file.search`: searches the contents of files.
 
 use super::file_list::rest;
 use crate::error::OpError;
@@ -10,18 +10,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 
-/// Matches in one answer, where nobody says how many.
+/// Default maximum of matches in one response.
 const USUAL: usize = 200;
 const MOST: usize = 10_000;
 
-/// Of a line: enough to see what it is about. Minified files have lines of megabytes.
+/// Default maximum length of a line in bytes. Minified files have lines of megabytes.
 const USUAL_LINE: usize = 300;
 const LONGEST_LINE: usize = 64 << 10;
 
-/// Lines before and after a match.
+/// Maximum context lines before and after a match.
 const MOST_CONTEXT: usize = 100;
 
-/// A tree of gigabytes takes a while.
+/// Maximum duration. A tree of gigabytes takes a while.
 const LONGEST: Duration = Duration::from_secs(300);
 
 pub struct FileSearch;
@@ -29,73 +29,73 @@ pub struct FileSearch;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// A regular expression; with `literal` a text
+    /// Regular expression; with `literal`, plain text
     #[arg(value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// In these folders and files; in every root if not given
+    /// Folders and files to search; every root if omitted
     #[arg(
         value_name = "PATH",
-        help = "In these folders and files; where you are if not given, or in every root"
+        help = "Folders and files to search; the current folder or every root if omitted"
     )]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// In this folder or file, instead of a list
+    /// A single folder or file, instead of `paths`
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The pattern is a text, not a regular expression
+    /// Treat the pattern as plain text, not as a regular expression
     #[arg(long, short = 'F')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub literal: bool,
-    /// Upper and lower case: different, if not given
+    /// Case: sensitive if omitted
     #[arg(long, value_enum, value_name = "CASE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<CaseWord>,
-    /// Take upper and lower case for the same, as with `case` insensitive
+    /// Ignore case, as with `case` insensitive
     #[arg(long, short = 'i', conflicts_with = "case")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignore_case: bool,
-    /// Only whole words
+    /// Match whole words only
     #[arg(long, short = 'w')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub word: bool,
-    /// Lines that do not match
+    /// Return lines that do not match
     #[arg(long, short = 'v')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub invert: bool,
-    /// A match may go over several lines; `.` still stops at the end of one, `(?s)` lets it go on
+    /// Allow matches over several lines; `.` still stops at a newline unless `(?s)` is used
     #[arg(long, short = 'U')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub multiline: bool,
-    /// Also this many lines before and after each match, 100 at most
+    /// Context lines before and after each match (maximum 100)
     #[arg(long, short = 'C', value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<usize>,
-    /// Lines before each match, instead of `context`
+    /// Context lines before each match, instead of `context`
     #[arg(long, short = 'B', value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<usize>,
-    /// Lines after each match, instead of `context`
+    /// Context lines after each match, instead of `context`
     #[arg(long, short = 'A', value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<usize>,
-    /// Only files that fit one of these: `*.rs`, `src/**`; those after a `!` are left out
+    /// Only files that match one of these globs: `*.rs`, `src/**`; a leading `!` excludes
     #[arg(long = "glob", short = 'g', value_name = "GLOB")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub globs: Vec<String>,
-    /// Only files of these kinds: rust, py, js, …; those after a `!` are left out
+    /// Only files of these types: rust, py, js, …; a leading `!` excludes
     #[arg(long = "type", short = 't', value_name = "TYPE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
     pub also: Also,
-    /// What to tell of a file with a match; its lines, if not given
+    /// Result for a file with a match; its lines if omitted
     #[arg(long, value_enum, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tell: Option<Tell>,
-    /// The names of files with a match, as `--tell files`
+    /// Names of files with a match, as `--tell files`
     #[arg(long = "files-with-matches", short = 'l', conflicts_with = "tell")]
     #[serde(
         rename(serialize = "tell"),
@@ -105,7 +105,7 @@ pub struct Input {
     )]
     #[schemars(skip)]
     pub only_files: bool,
-    /// How many lines of each file match, as `--tell counts`
+    /// Number of matching lines of each file, as `--tell counts`
     #[arg(long = "count", short = 'c', conflicts_with_all = ["tell", "only_files"])]
     #[serde(
         rename(serialize = "tell"),
@@ -115,23 +115,23 @@ pub struct Input {
     )]
     #[schemars(skip)]
     pub only_counts: bool,
-    /// At most so many matches, or, without lines, files
+    /// Maximum number of matches, or of files if no lines are returned
     #[arg(
         long,
         value_name = "COUNT",
-        help = "At most so many matches, or, without lines, files (200 if not given)"
+        help = "Maximum number of matches, or of files if no lines are returned (default 200)"
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
-    /// Show no more than this of a line (300 bytes if not given)
+    /// Maximum length of a line in bytes (default 300)
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_line: Option<usize>,
-    /// As much as this in one answer; the rest by cursor
+    /// Maximum response size in bytes; continue with the cursor
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Go on from where an earlier answer ended
+    /// Cursor from an earlier response
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -140,7 +140,7 @@ pub struct Input {
     pub here: Here,
 }
 
-/// Upper and lower case.
+/// Case sensitivity.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
@@ -162,16 +162,16 @@ impl From<CaseWord> for Case {
     }
 }
 
-/// What is told of a file with a match.
+/// Result for a file with a match.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Tell {
     Lines,
-    /// How many lines match
+    /// Number of matching lines
     Counts,
-    /// Only that there is one
+    /// Only the name
     Files,
 }
 
@@ -197,17 +197,17 @@ impl From<Tell> for Want {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Files with a match, in the order of names
+    /// Files with a match, sorted by name
     pub files: Vec<FileMatches>,
-    /// Lines that match, of those told here
+    /// Number of matching lines in this response
     pub matches: u64,
-    /// Files that were looked into
+    /// Number of files searched
     pub searched: u64,
-    /// There is more: go on with the cursor
+    /// More matches follow; continue with the cursor
     pub more: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Files and folders that could not be read
+    /// Number of files and folders that could not be read
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<u64>,
 }
@@ -216,26 +216,26 @@ pub struct Output {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FileMatches {
     pub path: String,
-    /// Lines that match; left out with `tell: files`
+    /// Number of matching lines; omitted with `tell: files`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matches: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<LineView>,
 }
 
-/// A line that matches, or one near it.
+/// A line that matches, or a context line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LineView {
-    /// From 1
+    /// Line number, from 1
     pub line: u64,
-    /// Where the match begins, in bytes from 1; left out for a line that is only near one
+    /// Start of the match in bytes, from 1; omitted for a context line
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<u64>,
     pub text: String,
-    /// The line is longer than this
+    /// The line was cut
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// The match goes on for so many lines that are not told here
+    /// Number of further lines of the match that are not included
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub further: Option<u64>,
 }
@@ -254,7 +254,7 @@ impl Operation for FileSearch {
         cli: &["file", "search"],
         summary: "Search the contents of files",
         details: "\
-It is ripgrep that searches: its regular expressions, its names for types of files, its rules about what is left out.
+This uses ripgrep: its regular expressions, its names of file types, its rules for ignored files.
 
 Examples:
   proctor file search 'fn \\w+_test' src --type rust
@@ -333,7 +333,7 @@ impl Show for Output {
     }
 }
 
-/// As ripgrep shows them: a colon where it matches, a dash near it, a line between what is apart.
+/// Prints as ripgrep does: a colon after a match, a dash after a context line, a separator between groups.
 fn show_lines(file: &FileMatches, page: &mut Page) {
     page.line().add(Style::Name, &file.path);
     let near = file.lines.iter().any(|line| line.column.is_none());

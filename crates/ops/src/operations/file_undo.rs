@@ -1,4 +1,4 @@
-//! `file.undo`: an earlier generation of a file.
+//! `file.undo`: restores an earlier generation of a file.
 
 use crate::change::{Changes, Guarded};
 use crate::error::OpError;
@@ -11,13 +11,13 @@ pub struct FileUndo;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A file below a root, also one that is gone
+    /// File below a root; it may be deleted
     #[arg(
         value_name = "PATH",
-        help = "A file below a root, from where you are or as ROOT:path, also one that is gone"
+        help = "File below a root, relative to the current folder or as ROOT:path; it may be deleted"
     )]
     pub path: String,
-    /// Which generation; the newest if not given
+    /// Generation to restore; the newest if omitted
     #[arg(value_name = "GENERATION")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
@@ -34,9 +34,9 @@ impl Operation for FileUndo {
     type Output = Changes;
     const META: Meta = Meta {
         cli: &["file", "undo"],
-        summary: "Bring an earlier generation of a file back",
+        summary: "Restore an earlier generation of a file",
         details: "\
-What is there now becomes a generation itself, so that a second undo takes back the first. Of a file that was moved, it brings the old name back, whichever of the two is given. `proctor file history` shows all.
+The current content becomes a generation itself, so a second undo reverts the first. For a moved file, the old name is restored, whichever of the two names is given. `proctor file history` shows all generations.
 
 Examples:
   proctor file undo src/main.rs

@@ -1,4 +1,4 @@
-//! `file.write`: give a file a content.
+//! `file.write`: writes the whole content of a file.
 
 use crate::change::{Changes, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
@@ -15,26 +15,26 @@ pub struct FileWrite;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A file below a root; its folders are made
+    /// File below a root; missing folders are created
     #[arg(
         value_name = "PATH",
-        help = "A file below a root, from where you are or as ROOT:path; its folders are made"
+        help = "File below a root, relative to the current folder or as ROOT:path; missing folders are created"
     )]
     pub path: String,
-    /// The text that it will hold
+    /// New content as text
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    #[arg(help = "The text that it will hold; - is standard input")]
+    #[arg(help = "New content as text; - reads standard input")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// Bytes instead of a text, in base64
+    /// New content as base64, instead of text
     #[arg(long, value_name = "BASE64", conflicts_with = "content")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
-    /// Refuse if there is such a file
+    /// Fail if the file exists
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_new: bool,
-    /// Do not adapt line ends to those of the file
+    /// Keep the given line endings instead of those of the file
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
@@ -51,9 +51,9 @@ impl Operation for FileWrite {
     type Output = Changes;
     const META: Meta = Meta {
         cli: &["file", "write"],
-        summary: "Write a file as a whole",
+        summary: "Write the whole content of a file",
         details: "\
-A file that is there keeps its mode, owner and line ends, and what it held is kept for `proctor file undo`.
+An existing file keeps its mode, owner and line endings. Its old content is kept for `proctor file undo`.
 
 Examples:
   proctor file write notes.txt --content 'one line'
@@ -70,7 +70,7 @@ Examples:
         let exact = input.exact || input.base64.is_some();
         let content = given(GIVEN, input.content, input.base64)?.ok_or_else(|| {
             OpError::bad_input("'content' is missing")
-                .help("give a text; in a shell, `--content -` is standard input")
+                .help("give a text; in a shell, `--content -` reads standard input")
         })?;
         let written = Written { content, exact, only_new: input.only_new };
         let changed = input.here.files(context).await?.write(input.path, written, wish).await?;

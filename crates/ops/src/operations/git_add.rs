@@ -1,4 +1,4 @@
-//! `git.add`: changes for the next commit.
+//! `git.add`: stages changes for the next commit.
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, show_left_out, texts};
@@ -13,16 +13,16 @@ pub struct GitAdd;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Files and folders, from the top of the repository; deleted ones, too
+    /// Files and folders to stage, relative to the top of the repository; deleted ones too
     #[arg(value_name = "PATH", required_unless_present_any = ["all", "update"])]
-    #[arg(help = "Files and folders; deleted ones, too")]
+    #[arg(help = "Files and folders to stage; deleted ones too")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Everything that is different
+    /// Stage every change, new files too
     #[arg(long, short = 'A', conflicts_with_all = ["paths", "update"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
-    /// Everything that is different and known to git already
+    /// Stage every change of tracked files
     #[arg(long, short = 'u', conflicts_with = "paths")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub update: bool,
@@ -33,9 +33,9 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// What was put into the index now
+    /// Files staged by this request
     pub added: Vec<String>,
-    /// Repositories inside of this one: they are left out
+    /// Nested repositories that were skipped
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -45,7 +45,7 @@ impl Operation for GitAdd {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "add"],
-        summary: "Put changes into the index for the next commit",
+        summary: "Stage changes for the next commit",
         details: "\
 Examples:
   proctor git add src/main.rs docs
@@ -61,9 +61,13 @@ Examples:
             (true, true, false) => Add::All,
             (true, false, true) => Add::Known,
             (true, false, false) => {
-                return Err(OpError::bad_input("what? give 'paths', 'all' or 'update'"));
+                return Err(OpError::bad_input(
+                    "nothing selected: give 'paths', 'all' or 'update'",
+                ));
             }
-            (_, _, _) => return Err(OpError::bad_input("give one of 'paths', 'all', 'update'")),
+            (_, _, _) => {
+                return Err(OpError::bad_input("give only one of 'paths', 'all' and 'update'"));
+            }
         };
         let (mut repository, told) = input.place.open(context, Purpose::Change).await?;
         let Added { paths, nested } = repository.add(&add).await?;
@@ -77,7 +81,7 @@ impl Show for Output {
             page.remark("nothing to add");
         }
         for path in &self.added {
-            page.line().plain("added ").name(path);
+            page.line().plain("staged ").name(path);
         }
         show_left_out(page, &self.left_out);
     }

@@ -1,4 +1,4 @@
-//! `git.blame`: who wrote which lines last.
+//! `git.blame`: shows the commit that last changed each line.
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, at, brief, count, text_size};
@@ -15,22 +15,22 @@ pub struct GitBlame;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// The file, from the top of the repository
-    #[arg(value_name = "PATH", required = true, help = "The file")]
+    /// File, relative to the top of the repository
+    #[arg(value_name = "PATH", required = true, help = "File to annotate")]
     pub path: String,
-    /// As it was in this revision; as it is in the work tree if not given
+    /// Revision of the file; the work tree if omitted
     #[arg(long, value_name = "REV")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// First line; 1 if not given
+    /// First line (default 1)
     #[arg(long, value_name = "LINE")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
-    /// How many lines at most; 200 if not given
+    /// Maximum number of lines (default 200)
     #[arg(long, value_name = "COUNT")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// How large the text of one answer may be
+    /// Maximum response size in bytes
     #[arg(long, value_name = "BYTES")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
@@ -42,19 +42,19 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub runs: Vec<Run>,
-    /// There are more lines: the number of the next
+    /// Number of the next line, if there are more
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_line: Option<u64>,
 }
 
-/// Lines in a row that came with one commit.
+/// Consecutive lines from one commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// Left out of what is not committed
+    /// Commit hash; omitted for uncommitted lines
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
     pub author: String,
-    /// RFC 3339
+    /// Commit time in RFC 3339
     pub at: String,
     pub subject: String,
     /// Number of the first line
@@ -67,7 +67,7 @@ impl Operation for GitBlame {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "blame"],
-        summary: "Show who wrote which lines last",
+        summary: "Show the commit and author that last changed each line",
         details: "\
 Examples:
   proctor git blame src/main.rs
@@ -81,7 +81,7 @@ Examples:
         let count = count("limit", input.limit, USUAL_LINES, MOST_LINES)? as u64;
         let first = input.line.unwrap_or(1);
         if first == 0 || i32::try_from(first).is_err() {
-            return Err(OpError::bad_input("line: they are counted from 1"));
+            return Err(OpError::bad_input("line: lines are counted from 1"));
         }
         let room = input.max_bytes.map_or(usize::MAX, |asked| text_size(Some(asked)));
         let Input { path, rev: revision, place, .. } = input;
@@ -94,13 +94,13 @@ Examples:
     }
 }
 
-/// What a line takes beside its text.
+/// Bytes that a line adds to the response besides its text.
 const AROUND_A_LINE: usize = 10;
 
-/// And a commit beside what is told of it.
+/// Bytes that a commit adds to the response besides its fields.
 const AROUND_A_RUN: usize = 120;
 
-/// Only as many lines as there is room for, and one at least; the first that is left out.
+/// Keeps as many lines as fit, at least one. Returns the first line that was left out.
 fn shorten(runs: &mut Vec<Run>, room: usize) -> Option<u64> {
     let mut taken = 0;
     for at in 0..runs.len() {
@@ -151,7 +151,7 @@ impl Show for Output {
             }
         }
         if let Some(next) = self.next_line {
-            page.line().dim(format!("more from line {next} on"));
+            page.line().dim(format!("more lines follow: continue with line {next}"));
         }
     }
 }

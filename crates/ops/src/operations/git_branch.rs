@@ -1,4 +1,4 @@
-//! `git.branch`: list, make, check out and delete branches; and the work trees they are checked out in.
+//! `git.branch`: lists, creates, switches and deletes branches; lists work trees.
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, at, brief, count, only_for};
@@ -18,40 +18,40 @@ pub struct GitBranch;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Branches, the last one worked on first, and work trees
+    /// List branches, most recently used first, and work trees
     #[default]
     List,
-    /// Make one
+    /// Create a branch
     Create,
-    /// Check one out
+    /// Switch to a branch
     Switch,
-    /// Delete one
+    /// Delete a branch
     Delete,
 }
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// What is to be done
+    /// Action to perform
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// The branch, to create, to switch to or to delete
+    /// Branch to create, switch to or delete
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Create: at this revision; what is checked out if not given
+    /// Create: revision to start at; the current commit if omitted
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Create: check it out, too
+    /// Create: also switch to it
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub switch: bool,
-    /// Delete: also one with commits that are on no other
+    /// Delete: even if it has commits that are on no other branch
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// List: how many at most; 50 if not given
+    /// List: maximum number of branches (default 50)
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
@@ -62,18 +62,18 @@ pub struct Input {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// What was made, checked out or deleted
+    /// Branch that was created, switched to or deleted
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The commit that it is at, or was
+    /// Commit of the branch, also of a deleted one
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// It is not there any more
+    /// The branch was deleted
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<Branch>,
-    /// There are more branches, or work trees
+    /// More branches or work trees exist
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -83,12 +83,12 @@ pub struct Output {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Branch {
     pub name: String,
-    /// It is checked out here
+    /// The branch is checked out here
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub current: bool,
     pub hash: String,
     pub subject: String,
-    /// RFC 3339
+    /// Commit time in RFC 3339
     pub at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
@@ -96,7 +96,7 @@ pub struct Branch {
     pub ahead: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
-    /// Where it is checked out
+    /// Work tree in which the branch is checked out
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<String>,
 }
@@ -110,7 +110,7 @@ pub struct Worktree {
     pub head: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub locked: bool,
-    /// Its folder is gone
+    /// The folder of the work tree is missing
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gone: bool,
 }
@@ -120,7 +120,7 @@ impl Operation for GitBranch {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "branch"],
-        summary: "List, make, check out and delete branches; list work trees",
+        summary: "List, create, switch and delete branches; list work trees",
         details: "\
 Examples:
   proctor git branch
@@ -143,7 +143,7 @@ Examples:
         let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
         let (mut repository, told) = input.place.open(context, purpose).await?;
         let named = || {
-            let missing = || OpError::bad_input("which branch? give 'name'");
+            let missing = || OpError::bad_input("'name' of the branch is missing");
             input.name.as_deref().ok_or_else(missing)
         };
         Ok(told.with(match input.action {
@@ -262,7 +262,7 @@ impl Show for Output {
         for branch in &self.branches {
             let far = match (&branch.upstream, branch.ahead, branch.behind) {
                 (Some(name), Some(ahead), Some(behind)) => format!("{name} +{ahead} -{behind}"),
-                (Some(name), _, _) => format!("{name} gone"),
+                (Some(name), _, _) => format!("{name} (deleted)"),
                 (None, _, _) => String::new(),
             };
             table.row([
@@ -276,14 +276,14 @@ impl Show for Output {
         }
         page.table(table);
         if self.truncated {
-            page.line().dim("… and more; `limit` shows them");
+            page.line().dim("… and more; raise `limit` to see them");
         }
         for tree in self.worktrees.iter().filter(|_| self.worktrees.len() > 1) {
             let line = page.line();
             line.plain("work tree ").name(&tree.path);
             line.dim(format!("  {}", tree.branch.as_deref().unwrap_or("on no branch")));
             if tree.gone {
-                line.add(Style::Warn, "  gone");
+                line.add(Style::Warn, "  folder is missing");
             }
         }
     }

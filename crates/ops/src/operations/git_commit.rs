@@ -1,4 +1,4 @@
-//! `git.commit`: a commit of what is in the index. That there is nothing to commit is an answer.
+//! `git.commit`: commits the staged changes. Having nothing to commit is a result, not an error.
 
 use crate::error::OpError;
 use crate::git::{CommitInfo, In, Purpose, Where, brief, show_left_out, texts};
@@ -13,24 +13,27 @@ pub struct GitCommit;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// The message; not needed with 'amend'
+    /// Commit message; optional with 'amend'
     #[arg(long, short = 'm', value_name = "TEXT", required_unless_present = "amend")]
-    #[arg(help = "The message; not needed with --amend")]
+    #[arg(help = "Commit message; optional with --amend")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Only these, as they are in the work tree, new files too; from the top of the repository
-    #[arg(value_name = "PATH", help = "Only these, as they are in the work tree, new files too")]
+    /// Commit only these files with their work tree content, new files too; relative to the top of the repository
+    #[arg(
+        value_name = "PATH",
+        help = "Commit only these files with their work tree content, new files too"
+    )]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Everything that is different and known to git
+    /// Commit every change of tracked files
     #[arg(long, short = 'a', conflicts_with = "paths")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
-    /// In the place of the last commit
+    /// Replace the last commit
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub amend: bool,
-    /// Who wrote it, as `Name <address>`; who is configured in git if not given
+    /// Author as `Name <address>`; the one configured in git if omitted
     #[arg(long, value_name = "WHO")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
@@ -41,24 +44,24 @@ pub struct Input {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// False: there was nothing to commit
+    /// False if there was nothing to commit
     pub committed: bool,
-    /// Nothing was staged, and so many files that git knows are changed
+    /// Number of changed tracked files, if nothing was staged
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstaged: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitInfo>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// How many files it changed
+    /// Number of files changed
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<usize>,
-    /// Lines
+    /// Lines added
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<u64>,
-    /// Repositories inside of this one: they are left out
+    /// Nested repositories that were skipped
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
 }
@@ -68,9 +71,9 @@ impl Operation for GitCommit {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "commit"],
-        summary: "Commit what is in the index",
+        summary: "Commit the staged changes",
         details: "\
-Hooks and signing are left out unless the repository is named in `supervisor.git.trusted`.
+Hooks and signing are disabled unless `supervisor.git.trusted` lists the repository.
 
 Examples:
   proctor git commit -m 'Fix the header'
@@ -89,7 +92,7 @@ Examples:
             repository.tell(move |made| {
                 if call.is_cancelled() {
                     let hash = brief(&made.commit.hash);
-                    call.leave(&[format!("the commit {hash} was made by then, and stays")]);
+                    call.leave(&[format!("the commit {hash} was already made and is kept")]);
                 }
                 drop(unsettled);
             });

@@ -1,4 +1,4 @@
-//! `git.diff`: what is different, file by file and line by line.
+//! `git.diff`: shows changes by file and by line.
 
 use crate::error::OpError;
 use crate::git::{FileChange, In, Purpose, UNFILTERED, Where, show_diff, text_size};
@@ -13,35 +13,35 @@ pub struct GitDiff;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only below these
+    /// Only changes below these paths
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// What is in the index for the next commit, instead of what is not
+    /// Compare the index with the last commit, instead of the work tree with the index
     #[arg(long, conflicts_with_all = ["from", "to"])]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
-    /// From this revision to the work tree, or to another one. `A..B` is from A to B, `A...B` from where they part
+    /// Compare this revision with the work tree or with `to`. `A..B` compares A with B, `A...B` their merge base with B
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// To this revision
+    /// Revision to compare with `from`
     #[arg(long, value_name = "REV", requires = "from")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Lines around each change; 3 if not given
+    /// Context lines around each change (default 3)
     #[arg(long, value_name = "LINES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<u32>,
-    /// Only which files, and how many lines of each
+    /// Only file names and line counts
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stat: bool,
-    /// How large the text of one answer may be
+    /// Maximum response size in bytes
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Go on where an earlier answer ended: its `cursor`
+    /// Cursor from an earlier response
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -53,13 +53,13 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub files: Vec<FileChange>,
-    /// As a unified diff; bytes that are no text are replaced
+    /// Unified diff; invalid UTF-8 is replaced
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// Pass it back to go on from here
+    /// Cursor for the next request
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// More of the text is there
+    /// More of the diff follows
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
@@ -69,9 +69,9 @@ impl Operation for GitDiff {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "diff"],
-        summary: "Show what is different",
+        summary: "Show changes as a diff",
         details: "\
-Without options, what is changed and not in the index yet.
+Without options, shows changes that are not staged.
 
 Examples:
   proctor git diff
@@ -131,7 +131,7 @@ pub(super) fn output(diff: Diff, stat: bool) -> Output {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.files.is_empty() {
-            page.remark("nothing is different");
+            page.remark("no changes");
         }
         match &self.diff {
             Some(text) => {

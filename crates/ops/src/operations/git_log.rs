@@ -1,4 +1,4 @@
-//! `git.log`: commits, newest first.
+//! `git.log`: lists commits, newest first.
 
 use crate::error::OpError;
 use crate::git::{CommitInfo, In, Purpose, Where, count};
@@ -17,39 +17,39 @@ pub struct GitLog;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only commits that changed these
+    /// Only commits that changed these paths
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Where to begin: a branch, a tag, a hash; what is checked out if not given. `A..B` is what B has and A has not
+    /// Branch, tag or hash to start at; the current commit if omitted. `A..B` selects commits in B that are not in A
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// Follow the one path through renames
+    /// Follow a single path through renames
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub follow: bool,
-    /// Only by authors that match this regular expression
+    /// Only commits whose author matches this regular expression
     #[arg(long, value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// Only with messages that match this regular expression
+    /// Only commits whose message matches this regular expression
     #[arg(long, value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grep: Option<String>,
-    /// Only after this time: 2d, 2026-03-01, or RFC 3339
+    /// Only commits after this time: 2d, 2026-03-01, or RFC 3339
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only before this time
+    /// Only commits before this time
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// How many at most; 20 if not given
+    /// Maximum number of commits (default 20)
     #[arg(long, short = 'n', value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// Go on where an earlier answer ended: its `cursor`
+    /// Cursor from an earlier response
     #[arg(long, value_name = "CURSOR", conflicts_with = "rev")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -61,10 +61,10 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub commits: Vec<CommitInfo>,
-    /// Pass it back, with the same filters, to go on from here
+    /// Cursor for the next request, with the same filters
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// There are more
+    /// More commits follow
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
@@ -89,7 +89,9 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         let limit = count("limit", input.limit, USUAL_COMMITS, MOST_COMMITS)?;
         if input.cursor.is_some() && input.rev.is_some() {
-            return Err(OpError::bad_input("a cursor knows where it began: leave out 'rev'"));
+            return Err(OpError::bad_input(
+                "'rev' and 'cursor' cannot be combined: the cursor contains the revision",
+            ));
         }
         let now = proctor_sys::clock::now().wall;
         let time = |field: &str, text: &Option<String>| {
@@ -127,7 +129,7 @@ Examples:
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.commits.is_empty() {
-            page.remark("no commits like that");
+            page.remark("no matching commits");
         }
         for (at, commit) in self.commits.iter().enumerate() {
             if at > 0 {

@@ -1,4 +1,4 @@
-//! `git.resolve`: conflicts of a merge or a rebase, file by file, and its end.
+//! `git.resolve`: resolves the conflicts of a merge or rebase, then continues or aborts it.
 
 use crate::change::{WITH_CONTENT, given};
 use crate::error::{Code, OpError};
@@ -14,10 +14,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// The fields that hold the content of a file.
+/// Fields with the content of a file.
 const GIVEN: [&str; 2] = ["content", "base64"];
 
-/// Files with conflicts in one answer.
+/// Maximum files with conflicts in one response.
 const MOST_FILES: usize = 500;
 
 pub struct GitResolve;
@@ -27,41 +27,41 @@ pub struct GitResolve;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// What is under way, and the files with conflicts
+    /// Show the merge or rebase in progress and the files with conflicts
     #[default]
     List,
-    /// The file as our side has it
+    /// Take our version of the file
     Ours,
-    /// The file as the other side has it
+    /// Take their version of the file
     Theirs,
-    /// The file as it is in the work tree, or as 'content' says
+    /// Take the file from the work tree, or from 'content'
     Done,
-    /// Go on with the merge or rebase
+    /// Continue the merge or rebase
     Continue,
-    /// Go back to before it
+    /// Abort the merge or rebase
     Abort,
 }
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// What is to be done
+    /// Action to perform
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// The file, from the top of the repository
-    #[arg(value_name = "PATH", help = "The file")]
+    /// File with the conflict, relative to the top of the repository
+    #[arg(value_name = "PATH", help = "File with the conflict")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The file by its name as base64, as it is listed where that is no UTF-8
+    /// File name as base64, as listed if the name is not UTF-8
     #[arg(long, value_name = "BASE64", conflicts_with = "path")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
-    /// Done: the whole text that the file is to have
+    /// Done: resolved content of the whole file
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    #[arg(help = "Done: the whole text that the file is to have; - is standard input")]
+    #[arg(help = "Done: resolved content of the whole file; - reads standard input")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// Done: the same as bytes instead of a text, in base64
+    /// Done: resolved content as base64, instead of text
     #[arg(long, value_name = "BASE64", conflicts_with = "content")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
@@ -72,27 +72,27 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// What is under way now
+    /// Merge or rebase in progress
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<UnderWay>,
-    /// Files that have conflicts now
+    /// Files with conflicts
     pub conflicts: Vec<Conflict>,
-    /// There are more
+    /// More files have conflicts
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// It was to go on, and does not before these are settled
+    /// Continuing stopped because of these conflicts
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
 }
 
-/// A file that two sides changed differently; a side that deleted it is left out.
+/// A file that both sides changed. A side that deleted it is omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Conflict {
     pub path: String,
-    /// The name as base64 where it is no UTF-8
+    /// File name as base64, if it is not UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
-    /// Git's name of the content before both
+    /// Blob hash of the common ancestor
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,9 +106,9 @@ impl Operation for GitResolve {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "resolve"],
-        summary: "Settle the conflicts of a merge or rebase, and finish it",
+        summary: "Resolve the conflicts of a merge or rebase, and finish it",
         details: "\
-In a rebase, ours is what the commits are put upon, and theirs the commit itself.
+In a rebase, 'ours' is the new base and 'theirs' is the commit being applied.
 
 Examples:
   proctor git resolve
@@ -150,9 +150,11 @@ Examples:
         let (mut repository, told) = place.open(context, purpose).await?;
         match (take, file(&repository, path, bytes)?) {
             (Some(take), Some(path)) => repository.resolve(&path, &take).await?,
-            (Some(_), None) => return Err(OpError::bad_input("which file? give 'path'")),
+            (Some(_), None) => return Err(OpError::bad_input("'path' of the file is missing")),
             (None, Some(_)) => {
-                return Err(OpError::bad_input("'path' is for 'ours', 'theirs' and 'done'"));
+                return Err(OpError::bad_input(
+                    "'path' can be used with 'ours', 'theirs' and 'done' only",
+                ));
             }
             (None, None) if action == Action::Continue => drop(repository.go_on().await?),
             (None, None) if action == Action::Abort => repository.abort().await?,
@@ -164,7 +166,7 @@ Examples:
     }
 }
 
-/// What is listed is named from the top.
+/// Files are listed relative to the top of the repository.
 fn file(
     repository: &Repository,
     path: Option<String>,
@@ -173,7 +175,7 @@ fn file(
     let decode = |text: String| STANDARD.decode(text).map(OsString::from_vec);
     let bad = |error| OpError::bad_input(format!("bytes: {error}"));
     match (path, bytes.map(decode).transpose().map_err(bad)?) {
-        (Some(_), Some(_)) => Err(OpError::bad_input("give 'path' or 'bytes'")),
+        (Some(_), Some(_)) => Err(OpError::bad_input("give 'path' or 'bytes', not both")),
         (None, Some(name)) => Ok(Some(repository.top().join(name))),
         (path, None) => Ok(path.map(PathBuf::from)),
     }
@@ -203,10 +205,10 @@ impl Show for Output {
     fn show(&self, page: &mut Page) {
         match &self.state {
             Some(state) => page.line().add(Style::Warn, state.sentence()),
-            None => page.line().add(Style::Good, "no merge or rebase is under way"),
+            None => page.line().add(Style::Good, "no merge or rebase is in progress"),
         };
         if self.stopped {
-            page.line().add(Style::Bad, "it does not go on: settle these first");
+            page.line().add(Style::Bad, "cannot continue: resolve these conflicts first");
         }
         for conflict in &self.conflicts {
             let side = |name: &str, blob: &Option<String>| match blob {
@@ -224,7 +226,7 @@ impl Show for Output {
             page.line().dim("… and more");
         }
         if self.state.is_some() && self.conflicts.is_empty() {
-            page.line().dim("no conflicts are left: `proctor git resolve continue` goes on");
+            page.line().dim("no conflicts are left: continue with `proctor git resolve continue`");
         }
     }
 

@@ -1,4 +1,4 @@
-//! `git.restore`: files brought back.
+//! `git.restore`: restores files in the work tree or the index.
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, texts};
@@ -12,24 +12,25 @@ pub struct GitRestore;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// Files and folders, from the top of the repository; . is everything
-    #[arg(value_name = "PATH", required = true, help = "Files and folders; . is everything here")]
+    /// Files and folders to restore, relative to the top of the repository; . is everything
+    #[arg(
+        value_name = "PATH",
+        required = true,
+        help = "Files and folders to restore; . is everything here"
+    )]
     pub paths: Vec<String>,
-    /// The index: take changes out of the next commit
+    /// Restore the index: unstage changes
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub staged: bool,
-    /// The files themselves, which is what is meant without 'staged'; with it, both
-    #[arg(
-        long,
-        help = "The files themselves, which is what is meant without --staged; with it, both"
-    )]
+    /// Restore the work tree; the default without 'staged', with it both
+    #[arg(long, help = "Restore the work tree; the default without --staged, with it both")]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worktree: bool,
-    /// From this revision, instead of the index (or with 'staged', of the last commit)
+    /// Revision to restore from, instead of the index (with 'staged': of the last commit)
     #[arg(long, value_name = "REV")]
     #[arg(
-        help = "From this revision, instead of the index (or with --staged, of the last commit)"
+        help = "Revision to restore from, instead of the index (with --staged: of the last commit)"
     )]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -40,7 +41,7 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// What was different, and is not any more
+    /// Files that were restored
     pub restored: Vec<String>,
 }
 
@@ -49,9 +50,9 @@ impl Operation for GitRestore {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "restore"],
-        summary: "Bring files back as they were",
+        summary: "Restore files from a commit or the index",
         details: "\
-What was in the files and in no commit is lost then.
+Uncommitted changes of these files are lost.
 
 Examples:
   proctor git restore src/main.rs
@@ -73,7 +74,7 @@ Examples:
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.restored.is_empty() {
-            page.remark("nothing was different");
+            page.remark("no changes to restore");
         }
         for path in &self.restored {
             page.line().plain("restored ").name(path);

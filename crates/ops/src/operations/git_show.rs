@@ -1,4 +1,4 @@
-//! `git.show`: a commit with its changes, or a file as it was.
+//! `git.show`: shows a commit with its changes, or a file of a revision.
 
 use super::git_diff;
 use crate::error::OpError;
@@ -16,23 +16,27 @@ pub struct GitShow;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// A branch, a tag, a hash; what is checked out if not given. `REV:path` is a file as it was then, from the top of the repository
+    /// Branch, tag or hash; the current commit if omitted. `REV:path` is a file, relative to the top of the repository
     #[arg(value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// This file as it was then, instead of the changes; from the top of the repository
-    #[arg(long, value_name = "PATH", help = "This file as it was then, instead of the changes")]
+    /// File of that revision to show, instead of the changes; relative to the top of the repository
+    #[arg(
+        long,
+        value_name = "PATH",
+        help = "File of that revision to show, instead of the changes"
+    )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Of the changes, only which files and how many lines
+    /// Only file names and line counts of the changes
     #[arg(long, conflicts_with = "path")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stat: bool,
-    /// How large the text of one answer may be
+    /// Maximum response size in bytes
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Go on where an earlier answer ended: its `cursor`
+    /// Cursor from an earlier response
     #[arg(long, value_name = "CURSOR")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
@@ -45,38 +49,38 @@ pub struct Input {
 pub struct Output {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitInfo>,
-    /// How it differs from its first parent
+    /// Changes relative to the first parent
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FileChange>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// With `path`
+    /// With `path`: the file
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<File>,
-    /// Pass it back to go on from here
+    /// Cursor for the next request
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// More of the changes, or of the file, is there
+    /// More of the changes or of the file follows
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
-/// A file as it was.
+/// A file of a revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct File {
     pub path: String,
-    /// The commit
+    /// Hash of the commit
     pub commit: String,
-    /// Git's name of the content
+    /// Hash of the blob
     pub blob: String,
     pub size: u64,
-    /// How many bytes of it came before this part
+    /// Offset of this part in bytes
     #[serde(default, skip_serializing_if = "is_zero")]
     pub offset: u64,
-    /// Its content, or the part that is here, if that is UTF-8
+    /// Content of this part, if it is UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The same as base64, if it is not
+    /// Content of this part as base64, if it is not UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
 }
@@ -90,7 +94,7 @@ impl Operation for GitShow {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "show"],
-        summary: "Show a commit with its changes, or a file as it was",
+        summary: "Show a commit with its changes, or a file of a revision",
         details: "\
 Examples:
   proctor git show
@@ -103,7 +107,7 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
         if input.path.is_some() && input.stat {
-            return Err(OpError::bad_input("'stat' is about changes, not 'path'"));
+            return Err(OpError::bad_input("'stat' and 'path' cannot be combined"));
         }
         let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let Input { rev, path, stat, max_bytes, cursor, .. } = input;
@@ -121,12 +125,12 @@ Examples:
             },
         };
         let output = output(found, stat);
-        // Once is enough.
+        // The first page has the commit already.
         Ok(told.with(Output { commit: output.commit.filter(|_| begins), ..output }))
     }
 }
 
-/// `REV:path`, as git has it: from the top.
+/// Splits `REV:path`, as git writes it. The path is relative to the top.
 fn of_tree(text: &str) -> Option<(&str, &str)> {
     text.split_once(':').filter(|(rev, path)| !rev.is_empty() && !path.is_empty())
 }
@@ -147,7 +151,7 @@ fn output(found: AtRevision, stat: bool) -> Output {
     }
 }
 
-/// As text if it is some.
+/// Returns text if the bytes are UTF-8, otherwise base64.
 fn content(bytes: Vec<u8>) -> (Option<String>, Option<String>) {
     match String::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
@@ -176,8 +180,8 @@ impl Show for Output {
                     0 => String::new(),
                     offset => format!(" from byte {offset} on"),
                 };
-                page.line().dim(format!("{} at {at} is no text{from}: {size}", file.path));
-                // Nothing more of it would be shown.
+                page.line().dim(format!("{} at {at} is not text{from}: {size}", file.path));
+                // The rest would not be shown either.
                 page.goes_on(None);
             }
         }

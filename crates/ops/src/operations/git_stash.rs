@@ -1,4 +1,4 @@
-//! `git.stash`: changes put aside and brought back.
+//! `git.stash`: stashes changes and restores them.
 
 use crate::error::{Code, OpError};
 use crate::git::{In, Purpose, Where, at, brief, only_for, texts};
@@ -15,36 +15,36 @@ pub struct GitStash;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The last one first
+    /// List the stashes, newest first
     #[default]
     List,
-    /// Put changes aside
+    /// Stash changes
     Push,
-    /// Bring them back
+    /// Restore a stash and remove it
     Pop,
-    /// Forget them
+    /// Remove a stash
     Drop,
 }
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// What is to be done
+    /// Action to perform
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// Push: only what is below these. Pop and drop: the number, as git has it: 1 or stash@{1}
+    /// Push: only changes below these paths. Pop and drop: the number, as in git: 1 or stash@{1}
     #[arg(value_name = "PATH")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Push: a message to know it by
+    /// Push: message of the stash
     #[arg(long, short = 'm', value_name = "TEXT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Push: new files, too
+    /// Push: include new files
     #[arg(long, short = 'u')]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub untracked: bool,
-    /// Pop and drop: which one; 0, the last, if not given
+    /// Pop and drop: number of the stash (default 0, the newest)
     #[arg(long, value_name = "NUMBER")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
@@ -55,17 +55,17 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Whether it was done; false where there was nothing to put aside, or where what came back does not fit
+    /// True if the action was performed; false if there was nothing to stash, or a stash has conflicts
     pub done: bool,
-    /// Files with conflicts; what was to come back is kept
+    /// Files with conflicts; the stash is kept
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<String>,
-    /// What was forgotten; its hash is good for some weeks
+    /// Stash that was removed; git keeps its hash for some weeks
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Stash>,
-    /// What is put aside now
+    /// Stashes that exist now
     pub stashes: Vec<Stash>,
-    /// There are more
+    /// More stashes exist
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -74,7 +74,7 @@ pub struct Output {
 pub struct Stash {
     pub number: u32,
     pub message: String,
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
     pub hash: String,
 }
@@ -84,7 +84,7 @@ impl Operation for GitStash {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "stash"],
-        summary: "Put changes aside, and bring them back",
+        summary: "Stash changes, and restore them",
         details: "\
 Examples:
   proctor git stash
@@ -145,19 +145,21 @@ impl Input {
         }
     }
 
-    /// Which one, also where that stands in the place of a path, as git has it.
+    /// Returns the number, also if it is given in place of a path, as in git.
     fn chosen(&self) -> Result<u32, OpError> {
         let word = match (self.number, &self.paths[..]) {
             (number, []) => return Ok(number.unwrap_or(0)),
             (None, [word]) => word,
             (Some(_), [..]) | (None, [_, _, ..]) => {
-                return Err(OpError::bad_input("one at a time").help("give its 'number' alone"));
+                return Err(
+                    OpError::bad_input("only one stash can be chosen").help("give one 'number'")
+                );
             }
         };
         let bare = word.strip_prefix("stash@{").and_then(|word| word.strip_suffix('}'));
         bare.unwrap_or(word).parse().map_err(|_| {
-            OpError::bad_input(format!("'{word}' is no number of what is put aside"))
-                .help("the action 'list' tells the numbers")
+            OpError::bad_input(format!("'{word}' is not the number of a stash"))
+                .help("the action 'list' shows the numbers")
         })
     }
 }
@@ -173,9 +175,9 @@ impl Show for Output {
     fn show(&self, page: &mut Page) {
         match (self.done, self.conflicts.is_empty()) {
             (true, _) => {}
-            (false, true) => drop(page.line().dim("nothing to put aside")),
+            (false, true) => drop(page.line().dim("nothing to stash")),
             (false, false) => {
-                page.line().add(Style::Bad, "it does not fit, and is kept; conflicts in");
+                page.line().add(Style::Bad, "the stash has conflicts and is kept; conflicts in");
             }
         }
         if let Some(stash) = &self.dropped {
@@ -187,7 +189,7 @@ impl Show for Output {
             page.line().plain("  ").name(path);
         }
         if self.stashes.is_empty() {
-            page.remark("nothing is put aside");
+            page.remark("no stashes");
             return;
         }
         let mut table = Table::new(&[
@@ -254,6 +256,6 @@ mod tests {
             assert_eq!(taken, allowed, "{action:?}");
         }
         let number = Input { action: Action::Push, number: Some(1), ..Input::default() };
-        assert_eq!(field(number), Err("'number' is for 'pop' and 'drop'".into()));
+        assert_eq!(field(number), Err("'number' can be used with 'pop' and 'drop' only".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! `git.status`: what is different in a work tree, and what is under way.
+//! `git.status`: shows the changes of a work tree, and a merge or rebase in progress.
 
 use crate::error::OpError;
 use crate::git::{
@@ -18,19 +18,19 @@ pub struct GitStatus;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only below these, from the top of the repository
-    #[arg(value_name = "PATH", help = "Only below these")]
+    /// Only changes below these paths, relative to the top of the repository
+    #[arg(value_name = "PATH", help = "Only changes below these paths")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
-    /// Leave out files that git does not know
+    /// Omit untracked files
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_untracked: bool,
-    /// Ignored files, too
+    /// Include ignored files
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignored: bool,
-    /// How many entries at most; 500 if not given
+    /// Maximum number of entries (default 500)
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
@@ -41,47 +41,47 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Top of the repository
+    /// Top folder of the repository
     pub root: String,
-    /// The branch that is checked out
+    /// Current branch
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The commit that is checked out
+    /// Current commit
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Commits that upstream does not have
+    /// Number of commits that upstream does not have
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<u64>,
-    /// Commits that only upstream has
+    /// Number of commits that only upstream has
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
-    /// What somebody has to finish
+    /// Merge or rebase in progress
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<UnderWay>,
-    /// Changes put aside
+    /// Number of stashes
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stashes: Option<u64>,
-    /// Nothing is different
+    /// There are no changes
     pub clean: bool,
     pub entries: Vec<Entry>,
-    /// There are more entries
+    /// More entries exist
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
 
-/// One file that is different.
+/// A changed file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     pub path: String,
-    /// What it was called before
+    /// Name before a rename
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// What is in the index for the next commit
+    /// Staged change
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged: Option<ChangeWord>,
-    /// What is not
+    /// Unstaged change
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstaged: Option<ChangeWord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,10 +92,10 @@ pub struct Entry {
     pub ignored: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub submodule: bool,
-    /// It was compared without its filter, which is not run in a repository that is not trusted: it may not be different
+    /// Compared without its filter, which is not run in an untrusted repository; the file may be unchanged
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub filtered: bool,
-    /// The name as base64 where it is no UTF-8
+    /// File name as base64, if it is not UTF-8
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<String>,
 }
@@ -105,9 +105,9 @@ impl Operation for GitStatus {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "status"],
-        summary: "Show what is different in a work tree",
+        summary: "Show the changes of a work tree",
         details: "\
-Which branch, how far from its upstream, a merge or rebase under way, and every file that is changed, new or in conflict.
+Shows the branch, its distance from upstream, a merge or rebase in progress, and every file that is changed, new or in conflict.
 
 Examples:
   proctor git status
@@ -201,10 +201,10 @@ impl Show for Output {
             page.line().add(Style::Warn, state.sentence());
         }
         if let Some(stashes) = self.stashes {
-            page.line().dim(format!("{stashes} put aside with stash"));
+            page.line().dim(format!("{stashes} in the stash"));
         }
         if self.clean {
-            page.line().add(Style::Good, "nothing is different");
+            page.line().add(Style::Good, "no changes");
         }
         for entry in &self.entries {
             let [staged, unstaged] = entry.words();
@@ -220,7 +220,7 @@ impl Show for Output {
             }
         }
         if self.truncated {
-            page.remark("… and more; `limit` shows them");
+            page.remark("… and more; raise `limit` to see them");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `git.tag`: list, make and delete tags.
+//! `git.tag`: lists, creates and deletes tags.
 
 use crate::error::OpError;
 use crate::git::{In, Purpose, Where, at, brief, count, only_for};
@@ -18,34 +18,34 @@ pub struct GitTag;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Newest first
+    /// List tags, newest first
     #[default]
     List,
-    /// Make one
+    /// Create a tag
     Create,
-    /// Delete one
+    /// Delete a tag
     Delete,
 }
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// What is to be done
+    /// Action to perform
     #[arg(value_enum, default_value = "list", value_name = "ACTION")]
     pub action: Action,
-    /// The tag, to create or to delete
+    /// Tag to create or delete
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Create: of this revision; of what is checked out if not given
+    /// Create: revision to tag; the current commit if omitted
     #[arg(long, value_name = "REV")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rev: Option<String>,
-    /// Create: with a message
+    /// Create: message of an annotated tag
     #[arg(long, short = 'm', value_name = "TEXT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// List: how many at most; 50 if not given
+    /// List: maximum number of tags (default 50)
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
@@ -56,18 +56,18 @@ pub struct Input {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// What was made or deleted
+    /// Tag that was created or deleted
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it names, or named
+    /// Object of the tag, also of a deleted one
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// It is not there any more
+    /// The tag was deleted
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleted: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<Tag>,
-    /// There are more tags
+    /// More tags exist
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -77,9 +77,9 @@ pub struct Tag {
     pub name: String,
     pub hash: String,
     pub subject: String,
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
-    /// It has a message of its own
+    /// The tag has its own message
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub annotated: bool,
 }
@@ -89,7 +89,7 @@ impl Operation for GitTag {
     type Output = In<Output>;
     const META: Meta = Meta {
         cli: &["git", "tag"],
-        summary: "List, make and delete tags",
+        summary: "List, create and delete tags",
         details: "\
 Examples:
   proctor git tag
@@ -110,7 +110,7 @@ Examples:
         input.check()?;
         let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
         let (mut repository, told) = input.place.open(context, purpose).await?;
-        let missing = || OpError::bad_input("which tag? give 'name'");
+        let missing = || OpError::bad_input("'name' of the tag is missing");
         let name = input.name.clone();
         Ok(told.with(match input.action {
             Action::List => {
@@ -191,7 +191,7 @@ impl Show for Output {
         }
         page.table(table);
         if self.truncated {
-            page.remark("… and more; `limit` shows them");
+            page.remark("… and more; raise `limit` to see them");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `daemon.health`: is everything that is wanted as it should be? One word, and the reasons.
+//! `daemon.health`: reports whether every wanted service is healthy, and why not.
 
 use super::status::{Measure, statuses};
 use crate::error::{Code, OpError};
@@ -15,7 +15,7 @@ pub struct Health;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, or groups; all services if none is given
+    /// Services, groups, or names that select all instances; all services if omitted
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -23,10 +23,10 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// No service that is wanted has failed or is failing its health check
+    /// No wanted service has failed or fails its health check
     pub healthy: bool,
     pub services: BTreeMap<String, ServiceHealth>,
-    /// What somebody should look at, of Proctor itself
+    /// Problems of Proctor itself that need attention
     pub problems: Vec<String>,
 }
 
@@ -34,9 +34,9 @@ pub struct Output {
 pub struct ServiceHealth {
     pub healthy: bool,
     pub state: State,
-    /// Of its health check; null without one, or while it does not run
+    /// Result of the health check; null without a check, or while the service does not run
     pub check: Option<HealthState>,
-    /// Why it is not healthy
+    /// Reason why the service is not healthy
     pub why: Option<String>,
 }
 
@@ -45,10 +45,10 @@ impl Operation for Health {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["health"],
-        summary: "Say whether all services that are wanted are well",
+        summary: "Report whether all wanted services are healthy",
         details: "\
-A service is not well if it is wanted and has crashed, has failed, or fails its health check. One that is stopped or just \
-starting is well. Exits with 4 if one is not.
+A service is unhealthy if it should run and has crashed, has failed, or fails its health check. A stopped or starting \
+service is healthy. Exits with 4 if a service is unhealthy.
 
 Examples:
   proctor health
@@ -90,7 +90,7 @@ impl ServiceHealth {
         };
         let last = || status.last_exit.as_ref().map(|exit| exit.text.clone());
         let why = match (failing, broken) {
-            (Some(check), _) => check.why.clone().or_else(|| Some("its check fails".into())),
+            (Some(check), _) => check.why.clone().or_else(|| Some("its health check fails".into())),
             (None, true) => last().or_else(|| status.why.clone()),
             (None, false) => None,
         };
@@ -104,7 +104,7 @@ impl ServiceHealth {
 }
 
 impl Output {
-    /// How many services are in each state.
+    /// Number of services in each state.
     fn counts(&self) -> String {
         let count = |state: State| self.services.values().filter(|it| it.state == state).count();
         let counts = State::ALL.into_iter().map(|state| (count(state), state.as_str()));

@@ -1,4 +1,4 @@
-//! `service.lease`: how long services stay that were started for a while.
+//! `service.lease`: shows or sets the lease of services.
 
 use crate::error::{Code, OpError};
 use crate::input::lease_of;
@@ -13,14 +13,14 @@ pub struct Lease;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A service, all instances of one, or a group
+    /// Service, group, or a name that selects all instances
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// How long it stays without use: 30m, 2h; as long as before if not given
+    /// Time the service is kept without use: 30m, 2h; the previous lease if omitted
     #[arg(value_name = "TIME", conflicts_with = "none")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
-    /// Keep it until it is removed
+    /// Remove the lease: keep the service until it is removed
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub none: bool,
@@ -35,10 +35,10 @@ pub struct Output {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Leased {
     pub name: String,
-    /// The program that started it
+    /// Program that started the service
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Until it is removed if its owner does not use it
+    /// Seconds until the service is removed, unless its owner uses it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds_left: Option<u64>,
 }
@@ -48,16 +48,16 @@ impl Operation for Lease {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["lease"],
-        summary: "Say how long a service stays that was started for a while",
+        summary: "Show or set how long a temporary service is kept",
         details: "\
-When a lease is over, the service is stopped and removed; its logs stay readable. Whatever the program that started it does with \
-it begins the lease anew. A service from proctor.yaml has none.
+When a lease expires, the service is stopped and removed; its logs stay readable. Every use by the program that started the \
+service renews the lease. A service from proctor.yaml has no lease.
 
 Examples:
   proctor lease web 2h
   proctor lease web
   proctor lease web --none",
-        // Who sets one removes the service some day.
+        // Setting a lease removes the service later.
         role: Role::Admin,
         ..Meta::of("service.lease", Effect::Write, Target::Services).at(Method::Post, "/services/{name}/lease", "name")
     };
@@ -81,7 +81,7 @@ Examples:
         if let Some(name) = context.engine.read(filed) {
             let message = format!("'{name}' is defined in a configuration and has no lease");
             return Err(OpError::new(Code::DefinedInFile, message)
-                .help("leases are for services of `proctor start --name` and `proctor add`"));
+                .help("only services of `proctor start --name` and `proctor add` have leases"));
         }
         context.engine.change_lease(&names, change).await?;
         let now = proctor_sys::clock::now().mono;

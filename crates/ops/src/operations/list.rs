@@ -1,4 +1,4 @@
-//! `service.list`: every service in one line each.
+//! `service.list`: lists services, one line each.
 
 use crate::error::OpError;
 use crate::input::Measured;
@@ -17,7 +17,7 @@ pub struct List;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only these services, all instances of one, or groups
+    /// Only these services or groups; a name selects all its instances
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -29,30 +29,30 @@ pub struct Input {
     #[arg(long, value_name = "STATE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state: Vec<State>,
-    /// Only what this program started
+    /// Only services started by this program
     #[arg(long, value_name = "NAME", conflicts_with = "mine")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Only what the calling program started; for a person: what no program did
+    /// Only services started by the calling program; for a person, those that no program started
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mine: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
-    /// The TCP ports that they listen on, and where they are found by a browser
+    /// Include the TCP ports the services listen on, and their URLs
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ports: bool,
-    /// Where the output of each of them ends now, for reading on from there
+    /// Include a cursor to the end of each service's output
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cursors: bool,
-    /// At most this many services; the answer says if there are more
+    /// Maximum number of services
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
-    /// Only services whose names come after this one: the `next` of an answer that had more
+    /// Only services whose names sort after this one: the `next` of an earlier response
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
@@ -60,20 +60,20 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Grows with every change
+    /// Counter that grows with every change
     #[serde(default)]
     pub generation: u64,
     pub services: Vec<ServiceStatus>,
-    /// There are services, but none matches
+    /// Services exist, but none matches
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub none_matches: bool,
-    /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
+    /// CPU and memory are omitted: there are more than 100 services and `usage` is not set
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmeasured: bool,
-    /// There are more than `limit`
+    /// More services exist than `limit`
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
-    /// With `more`: pass it back as `after` to go on
+    /// With `more`: the value for `after` in the next request
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }
@@ -118,7 +118,7 @@ Examples:
     }
 }
 
-/// Those that are wanted here, before anything of them is looked at; and the last of them, if there are more.
+/// Returns the selected services before any is measured, and the last one if there are more.
 async fn page(
     context: &Context,
     input: &Input,
@@ -135,7 +135,7 @@ async fn page(
         let wanted: BTreeSet<&str> = wanted.map(|service| service.name.as_str()).collect();
         names.retain(|name| wanted.contains(name.as_str()));
     }
-    // Of none it could not be told where to go on.
+    // An empty page could not report where to continue.
     let most = input.limit.map_or(usize::MAX, |limit| limit.max(1));
     let next = (names.len() > most).then(|| names[most - 1].to_string());
     names.truncate(most);
@@ -149,7 +149,7 @@ fn names(context: &Context, groups: &[String]) -> Result<Vec<ServiceName>, OpErr
     }
 }
 
-/// Those of these that are whose they are to be.
+/// Filters by owner.
 fn owned(
     context: &Context,
     input: &Input,
@@ -181,7 +181,7 @@ impl Show for Output {
             return;
         }
         if self.services.is_empty() {
-            page.line().dim("no services; `proctor up` runs what proctor.yaml says, `proctor start --name` adds one");
+            page.line().dim("no services; `proctor up` starts those of proctor.yaml, `proctor start --name` adds one");
             return;
         }
         overview(&self.services, page);
@@ -189,7 +189,7 @@ impl Show for Output {
             say_unmeasured(page);
         }
         if let Some(next) = &self.next {
-            page.line().dim(format!("there are more: --after {next}"));
+            page.line().dim(format!("more services follow: --after {next}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `log.read`: a page of what services wrote, and a cursor to go on from. With `wait` it is a long poll, and
+//! `log.read`: returns a page of the output of services, and a cursor to continue. With `wait` it is a long poll;
 //! `--follow` is a loop over it.
 
 use crate::error::{Code, OpError};
@@ -16,23 +16,23 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Lines shown where nobody says how many.
+/// Default number of lines.
 const USUAL_TAIL: usize = 50;
 
-/// Content of a page: small enough to travel as one line of JSON whatever the bytes are.
+/// Default size of a page: small enough for one line of JSON, whatever the bytes are.
 const USUAL_PAGE: usize = 256 << 10;
 const LARGEST_PAGE: usize = 1 << 20;
 
-/// What an item costs in JSON beside its text: service, time, stream, run and their names.
+/// Bytes that an item adds to the JSON besides its text: service, time, stream, run and their keys.
 const ITEM: usize = 128;
 
-/// What a line of a text costs beside itself: its end, and a short name before it.
+/// Bytes that a line adds to a text: its newline, and a short name before it.
 const TEXT_LINE: usize = 16;
 
-/// Lines before and after a match: more than a long backtrace.
+/// Maximum context lines before and after a match; longer than a long backtrace.
 const MOST_CONTEXT: usize = 100;
 
-/// What `errors` looks for. Compared with what programs really write; fixed, so that everybody finds the same.
+/// Pattern of `errors`, derived from the output of real programs. It is fixed, so the result does not depend on the caller.
 pub const ERRORS: &str = r"(?i)error|exception|traceback|panic|fatal|critical|fail(ed|ure)|segfault|segmentation fault|core dumped|out of memory|unhandled|uncaught|\berr!|refused|denied";
 
 pub struct Logs;
@@ -40,21 +40,21 @@ pub struct Logs;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`; removed services, too, while their logs are there
+    /// Services or groups; a name selects all its instances; `all`; removed services too while their logs exist
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<String>,
-    /// Go on from where an earlier answer ended: its `cursor`
+    /// Cursor from an earlier response; continues after it
     #[arg(long, value_name = "CURSOR", visible_alias = "after")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Begin this many lines before the end (50, unless --since says where to begin)
+    /// Number of last lines (default 50, without --since)
     #[arg(
         long = "lines",
         short = 'n',
         visible_alias = "tail",
         value_name = "COUNT",
-        help = "Begin this many lines before the end of each service (without this and --since: 50 lines of all together)"
+        help = "Number of last lines of each service (without this and --since: 50 lines of all together)"
     )]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<usize>,
@@ -62,7 +62,7 @@ pub struct Input {
     #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tail_each: bool,
-    /// Begin at this time: 10m, 14:05, 2026-03-01 14:05, or RFC 3339
+    /// Start at this time: 10m, 14:05, 2026-03-01 14:05, or RFC 3339
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
@@ -70,7 +70,7 @@ pub struct Input {
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Only what was written there
+    /// Only this stream
     #[arg(long, value_enum, value_name = "STREAM")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamWord>,
@@ -78,7 +78,7 @@ pub struct Input {
     #[arg(long, value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grep: Option<String>,
-    /// Only lines that look like errors: error, exception, panic, fatal, failed, refused and the like in any case
+    /// Only lines that look like errors: error, exception, panic, fatal, failed, refused and similar, in any case
     #[arg(long, conflicts_with = "grep")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub errors: bool,
@@ -86,31 +86,31 @@ pub struct Input {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub invert: bool,
-    /// With --grep or --errors: also this many lines before and after each match, 100 at most
+    /// With --grep or --errors: context lines before and after each match (maximum 100)
     #[arg(long, short = 'C', value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<usize>,
-    /// Lines in a row that say the same, but for a time at their beginning, become one that says how often
+    /// Replace consecutive lines that differ only in a leading time with one line and a count
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fold: bool,
-    /// If there is nothing yet, wait this many seconds for something
+    /// Seconds to wait for output if there is none
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<f64>,
-    /// Exactly the bytes that were written (in an answer: as base64)
+    /// Return the exact bytes (in a response: as base64)
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub raw: bool,
-    /// How large one answer may be, about: of the last lines, the newest that fit. Of a line that is longer, its beginning
+    /// Approximate maximum response size in bytes; the newest lines are kept, a longer line is cut
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<usize>,
-    /// Show no more than this of a line; without this and without --max-bytes, lines come whole
+    /// Maximum length of a line in bytes; unlimited without this and --max-bytes
     #[arg(long, value_name = "BYTES")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_line: Option<usize>,
-    /// One text for reading, without times, instead of items
+    /// Return one text without times, instead of items
     #[arg(skip)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub text: bool,
@@ -119,14 +119,14 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub items: Vec<Item>,
-    /// With `text`: what the items would have said, a line each
+    /// With `text`: the items as text, one line each
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Pass it back to go on from here: nothing is lost, nothing comes twice
+    /// Cursor for the next request: no line is lost or repeated
     pub cursor: String,
-    /// More is there already: the answer is full
+    /// The response is full; more lines are available now
     pub more: bool,
-    /// Older lines of those that were asked for are left out: they did not fit into `max_bytes`
+    /// Older lines were omitted because of `max_bytes`
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -136,7 +136,7 @@ impl Operation for Logs {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["logs"],
-        summary: "Show what services wrote",
+        summary: "Show the output of services",
         details: "\
 Examples:
   proctor logs web
@@ -163,7 +163,7 @@ Examples:
         let mut page = context.engine.read_logs(query.clone()).await?;
         while page.items.is_empty() && !page.more && Instant::now() < deadline {
             let next = LogQuery { cursor: Some(page.cursor.clone()), tail: None, ..query.clone() };
-            // Either there is something or the time is over; reading tells which.
+            // Either there is something or the time is over; the next read shows which.
             let _ =
                 timeout_at(deadline, context.engine.logs_changed(&query.services, &page.cursor))
                     .await;
@@ -210,15 +210,15 @@ fn pattern(input: &Input) -> Result<Option<String>, OpError> {
     match (&input.grep, input.errors) {
         (Some(_), true) => Err(OpError::bad_input("give 'grep' or 'errors', not both")),
         (None, false) if input.invert || input.context.is_some() => {
-            Err(OpError::bad_input("'invert' and 'context' are about matches")
-                .help("give 'grep' or 'errors', too"))
+            Err(OpError::bad_input("'invert' and 'context' need 'grep' or 'errors'")
+                .help("also give 'grep' or 'errors'"))
         }
         (grep, false) => Ok(grep.clone()),
         (None, true) => Ok(Some(ERRORS.into())),
     }
 }
 
-/// Services by name; one that was removed counts while its logs are there.
+/// Finds services by name; a removed service counts while its logs exist.
 fn services(context: &Context, words: &[String]) -> Result<Vec<ServiceName>, OpError> {
     if words.is_empty() {
         let all: Vec<ServiceName> =
@@ -261,7 +261,7 @@ impl Output {
     }
 }
 
-/// A line each, with the names of the services where there are several.
+/// One line each, with the name of the service if there are several.
 fn text(context: &Context, items: Vec<LogItem>) -> String {
     let one = items.iter().all(|item| item.service == items[0].service);
     let mut text = String::new();
@@ -280,7 +280,7 @@ fn text(context: &Context, items: Vec<LogItem>) -> String {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.truncated {
-            page.line().dim("older lines were left out: a larger max_bytes shows more");
+            page.line().dim("older lines were omitted; raise max_bytes to see them");
         }
         for item in &self.items {
             let at = page.moment(&item.at);
@@ -293,7 +293,7 @@ impl Show for Output {
         }
         page.text(Style::Plain, self.text.as_deref().unwrap_or_default());
         if self.more {
-            page.line().dim(format!("more is there: go on with the cursor {}", self.cursor));
+            page.line().dim(format!("more lines follow: continue with the cursor {}", self.cursor));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `daemon.metrics`: numbers for machines. [`crate::openmetrics`] writes the same as text.
+//! `daemon.metrics`: metrics for programs. [`crate::openmetrics`] writes them as text.
 
 use super::health::ServiceHealth;
 use super::status::{Measure, measure, statuses};
@@ -28,32 +28,32 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub supervisor: Supervisor,
-    /// By name
+    /// Metrics of services, by name
     pub services: BTreeMap<String, ServiceMetrics>,
-    /// Operations that were called since the daemon began
+    /// Operations called since the daemon started
     pub operations: Vec<OperationMetrics>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Supervisor {
-    /// `running`; `degraded` if something needs somebody to look at it
+    /// `running`, or `degraded` if there are problems that need attention
     pub status: String,
-    /// Of the daemon, in seconds
+    /// Uptime of the daemon in seconds
     pub uptime: u64,
     pub managed_services: usize,
     pub version: String,
-    /// The daemon's own process
+    /// Process of the daemon
     pub daemon: OwnProcess,
-    /// The keeper's; null while it is being replaced
+    /// Process of the keeper; null while it is being replaced
     pub keeper: Option<OwnProcess>,
-    /// Operations that are under way
+    /// Number of operations in flight
     pub operations_running: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnProcess {
     pub pid: u32,
-    /// What it has of memory for itself, and its share of the rest; resident memory where that cannot be told
+    /// Proportional memory (PSS); resident memory where that is not available
     pub memory_bytes: Option<u64>,
     pub open_files: Option<u64>,
 }
@@ -62,34 +62,34 @@ pub struct OwnProcess {
 pub struct ServiceMetrics {
     pub status: State,
     pub pid: Option<u32>,
-    /// Of the present run, in seconds
+    /// Uptime of the current run in seconds
     pub uptime: Option<u64>,
-    /// Of all its processes, in units of 1024 × 1024 bytes
+    /// Memory of all its processes in MiB
     pub memory_mb: Option<f64>,
-    /// Of one core, of all its processes
+    /// CPU use of all its processes in percent of one core
     pub cpu_percent: Option<f64>,
-    /// Made by its restart policy
+    /// Restarts made by the restart policy
     pub restart_count: u64,
-    /// Neither crashed nor failing its health check
+    /// The service has not crashed and does not fail its health check
     pub healthy: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationMetrics {
     pub operation: String,
-    /// How often each result came: `ok` or the code of an error
+    /// Number of calls by result: `ok` or an error code
     pub results: BTreeMap<String, u64>,
-    /// All of them together
+    /// Number of calls
     pub count: u64,
-    /// All of them together
+    /// Total duration of all calls in seconds
     pub seconds: f64,
-    /// How many took at most this many seconds, and how many took longer than all of these (`inf`); each is counted once
+    /// Histogram of durations; each call is counted in the first bucket it fits
     pub latencies: Vec<Latency>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Null: longer than all others
+    /// Upper bound of the bucket; null for the last
     pub at_most_seconds: Option<f64>,
     pub count: u64,
 }
@@ -99,9 +99,9 @@ impl Operation for Metrics {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["metrics"],
-        summary: "Show numbers of services, operations and Proctor itself",
+        summary: "Show metrics of services, operations and Proctor itself",
         details: "\
-Nothing is measured while nobody asks. The same is at `/metrics` of the HTTP front, in the text format of Prometheus or as OpenMetrics.
+Values are measured only on request. `/metrics` of the HTTP interface returns them in the text format of Prometheus or as OpenMetrics.
 
 Examples:
   proctor metrics
@@ -114,7 +114,7 @@ Examples:
         let names: Vec<ServiceName> =
             context.engine.read(|view| view.services.keys().cloned().collect());
         let measure = match measure(&input.measured, false, names.len()) {
-            // Where a service listens is no number.
+            // The address of a service is not a metric.
             Measure::UsageAndPorts => Measure::Usage,
             measure @ (Measure::Usage | Measure::None | Measure::TooMany) => measure,
         };

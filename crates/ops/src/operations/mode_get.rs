@@ -1,4 +1,4 @@
-//! `mode.get`: the runtime mode in force.
+//! `mode.get`: shows the runtime mode.
 
 use crate::error::OpError;
 use crate::mode::{Mode, current};
@@ -18,7 +18,7 @@ impl Operation for ModeGet {
     type Output = Mode;
     const META: Meta = Meta {
         cli: &["mode", "get"],
-        summary: "Show the runtime mode and what belongs to it",
+        summary: "Show the runtime mode and its features",
         details: "\
 Examples:
   proctor mode get

@@ -1,4 +1,4 @@
-//! `mode.switch`: change the runtime mode.
+//! `mode.switch`: changes the runtime mode.
 
 use crate::error::OpError;
 use crate::mode::{Mode, check, current};
@@ -10,7 +10,7 @@ pub struct ModeSwitch;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// The mode to switch to: proxy
+    /// Mode to switch to: proxy
     #[arg(value_name = "MODE")]
     pub mode: String,
 }
@@ -22,7 +22,7 @@ impl Operation for ModeSwitch {
         cli: &["mode", "switch"],
         summary: "Switch the runtime mode",
         details: "\
-This version has the mode `proxy`; another is refused. What is answered is the mode that is in force afterwards.
+This version has the mode `proxy`; others are rejected. The response is the mode after the switch.
 
 Examples:
   proctor mode switch proxy",

@@ -1,4 +1,4 @@
-//! `operation.cancel`: end an operation where it is.
+//! `operation.cancel`: cancels an operation in flight.
 
 use super::operation_status::OperationStatus;
 use crate::authority::{authorise, may_cancel};
@@ -10,31 +10,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Its work is dropped where it waits, which is at once; a command that it runs is killed first.
+/// Timeout for the end of an operation. Its work is dropped at once; a command that it runs is killed first.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is taken back then takes a restart of a service. Longer than this nobody waits for one answer.
+/// Timeout for undoing changes, which takes a restart of a service.
 const RESTORED_WITHIN: Duration = Duration::from_secs(20);
 
 pub struct OperationCancel;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// The id that was answered when it began
+    /// Id of the operation, as returned when it started
     #[arg(value_name = "ID")]
     pub operation: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// It was under way and is not any more because of this request
+    /// This request cancelled the operation
     pub cancelled: bool,
-    /// What stays as it is
+    /// Explanation of the effects that remain
     pub message: String,
-    /// What it had changed is still being taken back
+    /// Its changes are still being undone
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restoring: bool,
-    /// What could not be taken back
+    /// Changes that could not be undone
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
     #[serde(flatten)]
@@ -46,10 +46,10 @@ impl Operation for OperationCancel {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["operation", "cancel"],
-        summary: "Cancel an operation that is under way",
+        summary: "Cancel a running operation",
         details: "\
-A command that it runs is killed with everything it started. What services were already asked to do goes on: Proctor \
-does not undo half a restart. Only `proctor change` is taken back, files and service.
+A command that it runs is killed with all its processes. Requests already sent to services continue: Proctor \
+does not undo half a restart. Only `proctor change` is undone: files and service are restored.
 
 Examples:
   proctor operation cancel 1f0c93aa",
@@ -59,7 +59,7 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let call = context.underway.find(&input.operation)?;
-        // To end something takes what it takes to begin it, and changes what it is about.
+        // Cancelling an operation takes the same rights as starting it, and changes the same targets.
         authorise(context, call.meta, call.role)?;
         may_cancel(context, &call)?;
         let under_way = !call.is_over();
@@ -67,7 +67,7 @@ Examples:
         call.cancel();
         let over = context.underway.changed(|| call.is_over());
         if tokio::time::timeout(ENDS_WITHIN, over).await.is_err() {
-            return Err(OpError::new(Code::Timeout, "it has not ended yet"));
+            return Err(OpError::new(Code::Timeout, "the operation has not ended yet"));
         }
         let settled = context.underway.changed(|| !context.underway.is_unsettled(&call));
         let restoring = tokio::time::timeout(RESTORED_WITHIN, settled).await.is_err();
@@ -75,19 +75,19 @@ Examples:
         let cancelled = under_way && status.state == Outcome::Cancelled;
         let message = match cancelled {
             _ if !call.meta.taken_back && restoring => {
-                "cancelled; it has not come to its end yet".to_owned()
+                "cancelled; the operation has not ended yet".to_owned()
             }
             true if call.meta.attended && !call.meta.taken_back => match left.is_empty() {
-                true => "cancelled; what was done by then stays".to_owned(),
+                true => "cancelled; changes made before are kept".to_owned(),
                 false => format!("cancelled; {}", left.join("; ")),
             },
-            _ if restoring => "cancelled; what it had changed is being taken back".to_owned(),
+            _ if restoring => "cancelled; its changes are being undone".to_owned(),
             _ if unsettled && !left.is_empty() => {
-                "cancelled; not all of it could be taken back".to_owned()
+                "cancelled; not all of its changes could be undone".to_owned()
             }
-            _ if unsettled => "cancelled; what it had changed is taken back".to_owned(),
-            true => "cancelled; what services were asked to do by then goes on".to_owned(),
-            false => format!("it was over already: {}", status.state.as_str()),
+            _ if unsettled => "cancelled; its changes are undone".to_owned(),
+            true => "cancelled; requests already sent to services continue".to_owned(),
+            false => format!("the operation had already ended: {}", status.state.as_str()),
         };
         Ok(Output { cancelled, message, restoring, left, status })
     }

@@ -1,4 +1,4 @@
-//! `operation.list`: what is under way, and what was lately.
+//! `operation.list`: lists running and recent operations.
 
 use super::operation_status::OperationStatus;
 use crate::error::OpError;
@@ -14,7 +14,7 @@ pub struct OperationList;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Only those that are under way
+    /// Only running operations
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub running: bool,
@@ -22,7 +22,7 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Those under way, newest first; then those that are over, newest first
+    /// Running operations, newest first; then ended ones, newest first
     pub operations: Vec<OperationStatus>,
 }
 
@@ -31,10 +31,10 @@ impl Operation for OperationList {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["operation", "list"],
-        summary: "Show operations that take a while: those under way and the last that are over",
+        summary: "Show long operations: running and recently ended ones",
         details: "\
-Starts, stops, restarts, commands and waits are here, whoever asked for them. Those that are over are kept for an hour, \
-256 at most, and until the daemon ends.
+Starts, stops, restarts, commands and waits of all callers are listed. Ended operations are kept for an hour, \
+at most 256, and until the daemon ends.
 
 Examples:
   proctor operation list
@@ -62,7 +62,7 @@ pub(super) fn style(state: Outcome) -> Style {
 impl Show for Output {
     fn show(&self, page: &mut Page) {
         if self.operations.is_empty() {
-            page.remark("nothing is under way");
+            page.remark("no operations");
             return;
         }
         let mut table = Table::new(&[

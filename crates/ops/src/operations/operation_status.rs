@@ -1,4 +1,4 @@
-//! `operation.status`: how far an operation has got, or how it ended; a long poll for those who wait for it.
+//! `operation.status`: shows the progress or the result of an operation, with a long poll.
 
 use super::operation_list::style;
 use crate::authority::has_role;
@@ -16,63 +16,63 @@ pub struct Status;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// The id that was answered when it began
+    /// Id of the operation, as returned when it started
     #[arg(value_name = "ID")]
     pub operation: String,
-    /// Wait this many seconds at most for its end; an hour if none are given
+    /// Seconds to wait for its end; an hour if no number is given
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "3600")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<f64>,
-    /// Return as soon as it has more steps than this, too
+    /// Also return as soon as it has more steps than this
     #[arg(long, hide = true)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<usize>,
 }
 
-/// One operation.
+/// An operation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationStatus {
-    /// Its id
+    /// Id of the operation
     pub operation: String,
-    /// What it does: `service.restart`
+    /// Name of the operation: `service.restart`
     pub name: String,
     pub state: Outcome,
-    /// Who asked for it, through which front
+    /// Caller and interface
     pub by: String,
-    /// RFC 3339
+    /// Start time in RFC 3339
     pub begun: String,
-    /// RFC 3339
+    /// End time in RFC 3339
     pub ended: Option<String>,
-    /// How long it took, or has taken so far
+    /// Duration so far in seconds
     pub seconds: f64,
-    /// What was done, oldest first; the last is what is being done
+    /// Steps, oldest first; the last one is the current one
     pub steps: Vec<StepStatus>,
-    /// What it answered, if it ran in the background and this caller could have asked for it
+    /// Response of an operation that ran in the background, if this caller may see it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Map<String, Value>>")]
     pub result: Option<Value>,
-    /// Why it failed
+    /// Error of a failed operation
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
-    /// It answered, but what was asked for is not what is: the code that says so
+    /// Error code if the operation returned but did not reach the requested state
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StepStatus {
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
     pub text: String,
 }
 
-/// An error, as the operation would have answered it.
+/// Error, as the operation itself would have returned it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     pub code: String,
     pub message: String,
     pub help: Option<String>,
-    /// What belongs to it, as its code has it
+    /// Details that belong to the error code
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::config::any")]
     pub details: Option<Value>,
@@ -83,9 +83,9 @@ impl Operation for Status {
     type Output = OperationStatus;
     const META: Meta = Meta {
         cli: &["operation", "status"],
-        summary: "Show how far an operation has got, or how it ended",
+        summary: "Show the progress or the result of an operation",
         details: "\
-With --wait it returns when the operation is over, and exits as the operation itself would have.
+With --wait it returns when the operation has ended, with the exit code of that operation.
 
 Examples:
   proctor operation status 1f0c93aa
@@ -104,7 +104,7 @@ Examples:
         let call = context.underway.find(&input.operation)?;
         if let Some(wait) = wait {
             let news = || call.is_over() || input.seen.is_some_and(|seen| call.steps() > seen);
-            // That the time is over is no error: what is shown says that it goes on.
+            // A timeout is not an error: the status shows that the operation still runs.
             let _ = tokio::time::timeout(wait, context.underway.changed(news)).await;
         }
         Ok(OperationStatus::of(&call, has_role(context, call.role)))
@@ -112,7 +112,7 @@ Examples:
 }
 
 impl OperationStatus {
-    /// Without what it answered.
+    /// Status without the response.
     pub(crate) fn brief(call: &Call) -> OperationStatus {
         OperationStatus::of(call, false)
     }
@@ -165,7 +165,7 @@ impl Show for OperationStatus {
                     format!(" after {}", span(self.seconds))
                 }
             });
-        page.line().dim(format!("  begun {begun} by {}", self.by));
+        page.line().dim(format!("  started {begun} by {}", self.by));
         for step in &self.steps {
             let at = page.moment(&step.at);
             page.line().dim(format!("  {at}  ")).plain(&step.text);
@@ -177,7 +177,7 @@ impl Show for OperationStatus {
         if let Some(result) = &self.result
             && let Some(entry) = crate::table::find(&self.name)
         {
-            // An answer that cannot be shown is in the JSON.
+            // A response that cannot be shown is in the JSON.
             let _ = entry.show(result, page);
         }
     }

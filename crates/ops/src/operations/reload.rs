@@ -1,4 +1,4 @@
-//! `config.reload`: read the configuration again; what runs goes on.
+//! `config.reload`: reads the configuration again. Running services keep running.
 
 use crate::authority::hands;
 use crate::error::OpError;
@@ -15,7 +15,7 @@ pub struct Reload;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Another configuration file; the one in force if not given
+    /// Configuration file; the current one if omitted
     #[arg(long = "config", short = 'c', value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_path: Option<String>,
@@ -26,15 +26,15 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The configuration in force now
+    /// Configuration now in use
     pub source: String,
-    /// New in it, and not started
+    /// New services; they are not started
     pub added: Vec<String>,
-    /// Defined differently than before
+    /// Services with a changed definition
     pub changed: Vec<String>,
-    /// No longer in it, stopped and forgotten
+    /// Services that are no longer defined; they are stopped and removed
     pub removed: Vec<String>,
-    /// Running with settings of before; a restart applies the new ones
+    /// Services that run with old settings; a restart applies the new ones
     pub stale: Vec<String>,
 }
 
@@ -45,9 +45,9 @@ impl Operation for Reload {
         cli: &["reload"],
         summary: "Read the configuration again, without starting or restarting anything",
         details: "\
-Services that are no longer in it are stopped. Settings that concern no process hold at once: restart policies, health checks, \
-logs, listeners, security. The rest waits for the next restart. `proctor up` starts what is new and restarts what changed. If \
-anything in the file is wrong, nothing changes. Variables are those that the configuration was applied with before.
+Services that are no longer defined are stopped. Settings that do not affect a process apply at once: restart policies, health checks, \
+logs, listeners, security. Other settings apply at the next restart. `proctor up` starts new services and restarts changed ones. If \
+the file has an error, nothing changes. Variables keep the values from when the configuration was last applied.
 
 Examples:
   proctor reload
@@ -84,13 +84,13 @@ Examples:
 
 impl Show for Output {
     fn show(&self, page: &mut Page) {
-        page.line().plain(format!("{} is in force", self.source));
+        page.line().plain(format!("{} is in use", self.source));
         let lists = [
-            (&self.added, "is new: `proctor start` starts it", Style::Plain),
+            (&self.added, "is new: start it with `proctor start`", Style::Plain),
             (&self.removed, "was removed: it is no longer in the configuration", Style::Plain),
             (
                 &self.stale,
-                "runs with its old settings; `proctor restart` applies them",
+                "runs with its old settings; `proctor restart` applies the new ones",
                 Style::Warn,
             ),
         ];

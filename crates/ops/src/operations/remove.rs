@@ -1,4 +1,4 @@
-//! `service.remove`: stop and forget services that were added at run time.
+//! `service.remove`: stops and removes services that were added at run time.
 
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
@@ -16,10 +16,10 @@ pub struct Remove;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`
+    /// Services or groups; a name selects all its instances; or `all`
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// Delete their logs, too
+    /// Also delete their logs
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub purge: bool,
@@ -31,9 +31,9 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub removed: Vec<String>,
-    /// Their logs are deleted
+    /// Their logs were deleted
     pub purged: bool,
-    /// Still stopping when the time was over; they go when they have stopped
+    /// Services that were still stopping at the timeout; they are removed when they have stopped
     pub stopping: Vec<String>,
 }
 
@@ -43,15 +43,15 @@ impl Operation for Remove {
     const META: Meta = Meta {
         cli: &["remove"],
         aliases: &["rm"],
-        summary: "Stop and forget services that were added",
+        summary: "Stop and remove services that were added at run time",
         details: "\
-Their logs stay readable with `proctor logs NAME` unless they are purged. A service from proctor.yaml is removed by \
-taking it out of the file and running `proctor up`.
+Their logs stay readable with `proctor logs NAME` unless they are purged. To remove a service of proctor.yaml, delete \
+it from the file and run `proctor up`.
 
 Examples:
   proctor remove web
   proctor remove web worker --purge",
-        // What runs is defined by who may define it.
+        // Removing a service takes the same role as defining one.
         role: Role::Admin,
         ..Meta::of("service.remove", Effect::Write, Target::Services).waiting("to stop")
             .at(Method::Delete, "/services/{name}", "names")
@@ -64,8 +64,8 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         if input.names.is_empty() {
-            let help = "`proctor remove NAME`, or `proctor remove all` for every one";
-            return Err(OpError::bad_input("which service?").help(help));
+            let help = "`proctor remove NAME`, or `proctor remove all` for all";
+            return Err(OpError::bad_input("'names' is missing").help(help));
         }
         let names = context.engine.select(&input.names)?;
         context.engine.remove(&names).await?;
@@ -81,7 +81,7 @@ Examples:
     }
 }
 
-/// Wait until they are forgotten; returns those that are not.
+/// Waits until the services are removed. Returns those that are not.
 pub(crate) async fn gone(
     context: &Context,
     names: &[ServiceName],
@@ -97,7 +97,7 @@ pub(crate) async fn gone(
         if left.is_empty() || Instant::now() >= deadline {
             return left;
         }
-        // Either something changed or the time is over; the next look tells which.
+        // Either something changed or the time is over; the next read shows which.
         let _ = timeout_at(deadline, context.engine.changed(generation)).await;
     }
 }
@@ -109,7 +109,7 @@ impl Show for Output {
             page.line().name(name).plain(format!(" removed{logs}"));
         }
         for name in &self.stopping {
-            page.line().name(name).plain(" is still stopping; it goes when it has stopped");
+            page.line().name(name).plain(" is still stopping; it is removed when it has stopped");
         }
     }
 

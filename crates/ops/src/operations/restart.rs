@@ -1,4 +1,4 @@
-//! `service.restart`: a new run of services, with their present settings and, if asked, other arguments for a while.
+//! `service.restart`: restarts services with their current settings and, on request, temporary arguments.
 
 use super::stop::{USUAL_WAIT, named};
 use crate::error::OpError;
@@ -14,10 +14,10 @@ pub struct Restart;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`
+    /// Services or groups; a name selects all its instances; or `all`
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// Arguments in place of the configured `args`, until it is stopped, restarted or defined differently; split like a shell does
+    /// Arguments that replace the configured `args` until the service is stopped, restarted or redefined; split like in a shell
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub args: Option<Words>,
@@ -31,10 +31,10 @@ impl Operation for Restart {
     type Output = Changed;
     const META: Meta = Meta {
         cli: &["restart"],
-        summary: "Stop services and start them again, with their present settings",
+        summary: "Restart services with their current settings",
         details: "\
-A service that does not run is started. Restarts asked for like this never use up the restart budget. Words of `command` stay; \
---args takes the place of `args` after them. `status` and `config` show such arguments; a restart without --args ends them.
+A service that does not run is started. These restarts do not count against the restart limit. The words of `command` stay; \
+--args replaces the `args` after them. `status` and `config` show such arguments; a restart without --args drops them.
 
 Examples:
   proctor restart web
@@ -45,7 +45,7 @@ Examples:
     };
 
     fn role(input: &Input) -> Role {
-        // Other arguments are another command.
+        // Other arguments make another command.
         if input.args.is_none() { Role::Operator } else { Role::Admin }
     }
 

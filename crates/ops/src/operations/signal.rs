@@ -1,4 +1,4 @@
-//! `service.signal`: send a signal to services.
+//! `service.signal`: sends a signal to services.
 
 use crate::error::OpError;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
@@ -12,13 +12,13 @@ pub struct Signal;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
-    /// A service, all instances of one, a group, or `all`
+    /// Service or group; a name selects all its instances; or `all`
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// HUP, SIGHUP or 1
+    /// Signal: HUP, SIGHUP or 1
     #[arg(value_name = "SIGNAL")]
     pub signal: String,
-    /// Send it to every process of the service, not only the main one
+    /// Signal every process of the service, not only the main one
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tree: bool,
@@ -37,7 +37,7 @@ impl Operation for Signal {
         cli: &["signal"],
         summary: "Send a signal to a service",
         details: "\
-The wish for the service stays as it is: one that dies of the signal is restarted as its policy says.
+The wanted state of the service does not change: if the signal ends it, its restart policy applies.
 
 Examples:
   proctor signal nginx HUP
@@ -52,7 +52,7 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let number = signal::number(&input.signal).ok_or_else(|| {
-            OpError::bad_input(format!("no signal '{}'", input.signal))
+            OpError::bad_input(format!("unknown signal '{}'", input.signal))
                 .help("for example HUP, TERM, USR1 or 9")
         })?;
         let names = context.engine.select(std::slice::from_ref(&input.name))?;

@@ -1,4 +1,4 @@
-//! `service.start`: start defined services, or define one on the spot and start it.
+//! `service.start`: starts defined services, or defines a new one and starts it.
 
 use super::stop::named;
 use crate::error::OpError;
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Long enough for a slow start to show whether it works; a service that takes longer is reported as starting.
+/// Default wait, enough for a slow start to show whether it works. A service that takes longer is reported as starting.
 pub(crate) const USUAL_WAIT: Duration = Duration::from_secs(15);
 
 pub struct Start;
@@ -21,18 +21,18 @@ pub struct Start;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`
+    /// Services or groups; a name selects all its instances; or `all`
     #[arg(value_name = "NAME", conflicts_with = "name")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Define a service of this name and start it
+    /// Define a service with this name and start it
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     pub definition: Definition,
-    /// Run it one time, whatever its restart policy says
+    /// Run it once, regardless of its restart policy
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
@@ -51,9 +51,9 @@ impl Operation for Start {
         cli: &["start"],
         summary: "Start services, or define a new one and start it",
         details: "\
-A service that already runs is left as it is, also if it is defined once more with the same words by who defined it. A program \
-that does not exist or a port that is taken is refused before anything changes. The command waits until the services stay up, and \
-says so if one does not.
+A running service is left alone, also if its owner defines it again with the same values. A program \
+that does not exist or a port in use is an error before anything changes. The command waits until the services stay up, and \
+reports those that do not.
 
 Examples:
   proctor start web
@@ -67,7 +67,7 @@ Examples:
     };
 
     fn role(input: &Input) -> Role {
-        // Who names a service says nothing of what runs; who defines one does.
+        // Starting a defined service does not choose what runs; defining one does.
         if input.name.is_none() { Role::Operator } else { Role::Admin }
     }
 
@@ -84,9 +84,9 @@ Examples:
         let names = match (&input.name, input.names.is_empty()) {
             (Some(name), true) => define(context, name, &input, wish).await?,
             (None, _) if input.definition != Definition::default() => {
-                let message = "what says how a service runs is for a new one, which needs a 'name'";
+                let message = "options that define a service need the 'name' of a new one";
                 return Err(OpError::bad_input(message).help(
-                    "`proctor start --name NAME --command …`, or only the names of services",
+                    "`proctor start --name NAME --command …`, or give only the names of defined services",
                 ));
             }
             (None, _) => {
@@ -100,7 +100,7 @@ Examples:
     }
 }
 
-/// Wish services up and see what becomes of them.
+/// Sets the wish to up and reports the result.
 async fn begin(
     context: &Context,
     names: &[ServiceName],
@@ -109,7 +109,7 @@ async fn begin(
 ) -> Result<Changed, OpError> {
     let goal = if wish == Wish::Once { Goal::Once } else { Goal::Start };
     let befores = before(context, names, goal);
-    // One more run is not wanted of what runs already; that it stays up is.
+    // A service that runs already gets no second run; only whether it stays up is checked.
     let wished: Vec<ServiceName> = befores
         .iter()
         .filter(|b| wish == Wish::Up || b.state != State::Running)

@@ -1,4 +1,4 @@
-//! `service.status`: all that is known of services.
+//! `service.status`: shows the full state of services.
 
 use crate::error::{Code, OpError};
 use crate::input::Measured;
@@ -16,26 +16,26 @@ pub struct Status;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`; all if none is given
+    /// Services or groups; a name selects all its instances; `all`, also if omitted
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// Exit with code 4 unless every one of them runs and none is unhealthy
+    /// Exit with code 4 unless every service runs and none is unhealthy
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub check: bool,
     #[command(flatten)]
     #[serde(flatten)]
     pub measured: Measured,
-    /// The TCP ports that they listen on, and where they are found by a browser
+    /// Include the TCP ports the services listen on, and their URLs
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ports: bool,
-    /// Where the output of each of them ends now, for reading on from there
+    /// Include a cursor to the end of each service's output
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cursors: bool,
-    /// This many of the last lines of output of those that failed, wait for a restart, or are unhealthy
+    /// Number of last lines to include for services that failed, wait for a restart, or are unhealthy
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<usize>,
@@ -43,12 +43,12 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Grows with every change; `service.wait` waits for the next
+    /// Counter that grows with every change; `service.wait` waits for the next
     pub generation: u64,
-    /// With `check`: whether every one runs and none is unhealthy
+    /// With `check`: every service runs and none is unhealthy
     pub good: Option<bool>,
     pub services: Vec<ServiceStatus>,
-    /// CPU and memory were left out: there are more than 100 services, and `usage` was not asked for
+    /// CPU and memory are omitted: there are more than 100 services and `usage` is not set
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unmeasured: bool,
 }
@@ -58,7 +58,7 @@ impl Operation for Status {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["status"],
-        summary: "Show all that is known of services",
+        summary: "Show the full status of services",
         details: "\
 Examples:
   proctor status web
@@ -96,7 +96,7 @@ Examples:
     }
 }
 
-/// Why it is so is mostly in what it wrote last.
+/// The last output usually shows the cause.
 async fn add_output(context: &Context, services: &mut [ServiceStatus], count: usize) {
     for service in services.iter_mut().filter(|service| is_troubled(service)) {
         let Ok(name) = ServiceName::parse(&service.name) else { continue };
@@ -117,16 +117,16 @@ fn is_good(service: &ServiceStatus) -> bool {
     service.state == State::Running && !failing
 }
 
-/// Each costs a look at its processes, and that of a thousand takes far longer than all the rest of an answer.
+/// Maximum services measured by default. Each takes a look at its processes; a thousand would dominate the response time.
 const MEASURED_UNASKED: usize = 100;
 
-/// What is measured of services.
+/// Values to measure for services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     Usage,
     UsageAndPorts,
     None,
-    /// None, though nobody said so: there are too many of them.
+    /// Nothing, because there are too many services and nobody asked.
     TooMany,
 }
 
@@ -139,12 +139,12 @@ pub(crate) fn measure(asked: &Measured, ports: bool, services: usize) -> Measure
     }
 }
 
-/// Below a table without CPU and memory.
+/// Remark below a table without CPU and memory.
 pub(crate) fn say_unmeasured(page: &mut Page) {
-    page.line().dim(format!("CPU and memory of more than {MEASURED_UNASKED} services: --usage"));
+    page.line().dim(format!("CPU and memory are omitted for more than {MEASURED_UNASKED} services; show them with --usage"));
 }
 
-/// The services as they are now.
+/// Returns the current status of services.
 pub(crate) async fn statuses(
     context: &Context,
     names: &[ServiceName],

@@ -1,4 +1,4 @@
-//! `service.stop`: stop services and everything they started.
+//! `service.stop`: stops services and all their processes.
 
 use crate::error::OpError;
 use crate::input::Patience;
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Longer than the usual grace of ten seconds: what ignores it is killed then, and gone soon after.
+/// Default wait; longer than the default grace of ten seconds, after which a process is killed.
 pub(crate) const USUAL_WAIT: Duration = Duration::from_secs(60);
 
 pub struct Stop;
@@ -18,7 +18,7 @@ pub struct Stop;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`
+    /// Services or groups; a name selects all its instances; or `all`
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
     #[command(flatten)]
@@ -31,10 +31,10 @@ impl Operation for Stop {
     type Output = Changed;
     const META: Meta = Meta {
         cli: &["stop"],
-        summary: "Stop services and everything they started",
+        summary: "Stop services and all their processes",
         details: "\
-The stop signal goes to the whole process group; what is left after the grace is killed. The command \
-returns when nothing of the service is left. It stays stopped, after a reboot, too, until it is started again.
+The stop signal goes to the whole process group; processes that are left after the grace period are killed. The command \
+returns when no process of the service is left. The service stays stopped until it is started again, also after a reboot.
 
 Examples:
   proctor stop web
@@ -59,7 +59,7 @@ Examples:
     }
 }
 
-/// The services that a request means. No name at all is the only service or the primary one, never "all".
+/// Resolves the services of a request. No name selects the only or the primary service, never all.
 pub(crate) fn named(context: &Context, words: &[String]) -> Result<Vec<ServiceName>, OpError> {
     Ok(match words {
         [] => context.engine.meant()?,

@@ -1,4 +1,4 @@
-//! `token.create`: a token for a client of HTTP, TCP or MCP over HTTP; its secret is shown once.
+//! `token.create`: creates a token for clients of HTTP, TCP or MCP over HTTP. Its secret is shown once.
 
 use super::token_list::{Listed, RoleName};
 use crate::error::{Code, OpError};
@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 
 pub struct TokenCreate;
 
-/// Longer than anybody plans: a token without an end is made by leaving it out.
+/// Maximum validity. Omit it for a token that does not expire.
 const LONGEST: i64 = 10 * 366 * 24 * 3600 * 1_000_000;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// What to call it; letters, digits, '.', '_' and '-'
+    /// Name of the token; letters, digits, '.', '_' and '-'
     #[arg(value_name = "NAME")]
     pub name: String,
-    /// What it may be used for
+    /// Role of the token
     #[arg(long, value_name = "ROLE", default_value = "viewer")]
     pub role: RoleName,
-    /// How long it is valid: 12h, 7d, 4w; without it, until it is revoked
+    /// Validity: 12h, 7d, 4w; until revoked if omitted
     #[arg(long, value_name = "DURATION")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
@@ -34,7 +34,7 @@ pub struct Input {
 pub struct Output {
     #[serde(flatten)]
     pub token: Listed,
-    /// What the client presents; it is not kept and cannot be shown again
+    /// Secret that the client presents; it is not stored and cannot be shown again
     pub secret: String,
 }
 
@@ -43,10 +43,10 @@ impl Operation for TokenCreate {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["token", "create"],
-        summary: "Make a token for HTTP, TCP or MCP and show its secret once",
+        summary: "Create a token for HTTP, TCP or MCP and show its secret once",
         details: "\
-Roles: a viewer sees services and their output; an operator also starts, stops, restarts and signals services that \
-are defined; an admin may do everything.
+Roles: a viewer sees services and their output; an operator also starts, stops, restarts and signals defined \
+services; an admin may do everything.
 
 Examples:
   proctor token create ci --role operator --expires 7d
@@ -64,12 +64,12 @@ Examples:
     }
 }
 
-/// The moment this long from now.
+/// Returns the time that is this long after now.
 fn end(text: &str, now: Wall) -> Result<Wall, OpError> {
     let length = moment::duration(text.trim()).filter(|length| (1..=LONGEST).contains(length));
     let length = length.ok_or_else(|| {
-        OpError::bad_input(format!("expires: cannot read '{text}' as a length of time"))
-            .help("write 12h, 7d or 4w, ten years at most")
+        OpError::bad_input(format!("expires: '{text}' is not a valid duration"))
+            .help("write 12h, 7d or 4w; the maximum is ten years")
     })?;
     Ok(Wall(now.0.saturating_add(length)))
 }
@@ -80,12 +80,12 @@ impl From<TokenError> for OpError {
         match error {
             TokenError::BadName(_) => OpError::bad_input(message),
             TokenError::Taken(_) => OpError::new(Code::AlreadyExists, message)
-                .help("choose another name, or `proctor token revoke` it first"),
+                .help("choose another name, or revoke the token first with `proctor token revoke`"),
             TokenError::Unknown(_) => {
                 OpError::new(Code::NotFound, message).help("`proctor token list` shows all")
             }
             TokenError::TooMany => OpError::new(Code::Conflict, message)
-                .help("`proctor token revoke` those that nobody uses"),
+                .help("revoke unused tokens with `proctor token revoke`"),
             TokenError::Unreadable(_) | TokenError::Unwritable { .. } => {
                 OpError::new(Code::Failed, message)
             }
@@ -102,7 +102,7 @@ impl Show for Output {
         let role = self.token.role.as_str();
         page.line().plain("token ").name(&self.token.name).plain(format!(" ({role}){until}:"));
         page.line().add(Style::Good, &self.secret);
-        page.line().dim("it is not kept and cannot be shown again");
+        page.line().dim("the secret is not stored and cannot be shown again");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `token.list`: the tokens that exist, without their secrets.
+//! `token.list`: lists tokens without their secrets.
 
 use crate::error::OpError;
 use crate::moment::rfc3339;
@@ -18,12 +18,12 @@ pub struct Input {}
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub tokens: Vec<Listed>,
-    /// Why none of them is valid, if none is
+    /// Reason why no token is valid, if that is so
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What a token may be used for.
+/// Role of a token.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
@@ -33,9 +33,9 @@ pub enum RoleName {
     /// Sees services and their output
     #[default]
     Viewer,
-    /// Also starts, stops, restarts and signals services that are defined
+    /// Also starts, stops, restarts and signals defined services
     Operator,
-    /// Everything
+    /// May do everything
     Admin,
 }
 
@@ -71,13 +71,13 @@ pub struct Listed {
     pub id: String,
     pub name: String,
     pub role: RoleName,
-    /// RFC 3339, as are the others
+    /// Creation time in RFC 3339
     pub created: String,
-    /// Null: valid until it is revoked
+    /// Expiry time in RFC 3339; null if the token does not expire
     pub expires: Option<String>,
-    /// It is not valid any more
+    /// The token has expired
     pub expired: bool,
-    /// As far as it is remembered; null: not since Proctor's daemon began, nor before the file was last written
+    /// Time of last use in RFC 3339; null if no use is recorded, in the file or since the daemon started
     pub last_used: Option<String>,
 }
 
@@ -100,7 +100,7 @@ impl Operation for TokenList {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["token", "list"],
-        summary: "List the tokens that exist",
+        summary: "List tokens",
         details: "\
 Examples:
   proctor token list
@@ -122,7 +122,7 @@ impl Show for Output {
             page.line().add(Style::Bad, "problem: ").plain(problem);
         }
         if self.tokens.is_empty() {
-            page.line().dim("no tokens; `proctor token create NAME` makes one");
+            page.line().dim("no tokens; create one with `proctor token create NAME`");
             return;
         }
         let mut table = Table::new(&[

@@ -1,4 +1,4 @@
-//! `token.path`: where the secret of the first token is. Tells the place, not the secret.
+//! `token.path`: prints the path of the file with the first token, not its secret.
 
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
@@ -15,7 +15,7 @@ pub struct Input {}
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     pub path: String,
-    /// False after the token was revoked, or somebody removed the file
+    /// False if the token was revoked or the file was removed
     pub exists: bool,
 }
 
@@ -24,9 +24,9 @@ impl Operation for TokenPath {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["token", "path"],
-        summary: "Say which file holds the token of the first start",
+        summary: "Print the path of the file with the first token",
         details: "\
-Proctor makes one token by itself, for the owner alone to read, so that a script on this machine can use HTTP and TCP.
+At its first start Proctor creates a token that only the owner can read, so scripts on this machine can use HTTP and TCP.
 
 Examples:
   proctor token path

@@ -1,4 +1,4 @@
-//! `token.revoke`: take a token back.
+//! `token.revoke`: revokes a token.
 
 use super::token_list::Listed;
 use crate::error::OpError;
@@ -12,7 +12,7 @@ pub struct TokenRevoke;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Its name or its id
+    /// Name or id of the token
     #[arg(value_name = "NAME")]
     pub name: String,
 }
@@ -27,9 +27,9 @@ impl Operation for TokenRevoke {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["token", "revoke"],
-        summary: "Take a token back",
+        summary: "Revoke a token",
         details: "\
-Whoever presents it from now on is nobody. To replace the token of the first start, revoke `admin` and create \
+Requests with this token are then refused. To replace the token of the first start, revoke `admin` and create \
 another.
 
 Examples:

@@ -1,4 +1,4 @@
-//! `service.up`: make a configuration the one that runs.
+//! `service.up`: applies a configuration and starts its services.
 
 use super::remove::gone;
 use super::start::USUAL_WAIT;
@@ -22,11 +22,11 @@ pub struct Up;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Start only these services or groups; all that have autostart if none is given
+    /// Start only these services or groups; all with autostart if omitted
     #[arg(value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The configuration file
+    /// Configuration file
     #[arg(long, short = 'c', value_name = "FILE")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
@@ -48,15 +48,15 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// The configuration that runs now
+    /// Configuration now in use
     pub source: String,
     /// It is the built-in example
     pub example: bool,
-    /// New in the configuration
+    /// New services
     pub added: Vec<String>,
-    /// Defined differently than before
+    /// Services with a changed definition
     pub changed: Vec<String>,
-    /// No longer in the configuration, stopped and forgotten
+    /// Services that are no longer defined; they are stopped and removed
     pub removed: Vec<String>,
     /// Warnings: variables without effect, and addresses where Proctor cannot listen
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -70,17 +70,17 @@ impl Operation for Up {
     type Output = Output;
     const META: Meta = Meta {
         cli: &["up"],
-        summary: "Run what the configuration says",
+        summary: "Start the services of the configuration",
         details: "\
-Reads the file, starts the services that have autostart, restarts running ones whose settings changed, and \
-removes those that are no longer in it. If anything in the file is wrong, a program is missing or a port is \
-taken, nothing changes.
+Reads the file, starts the services with autostart, restarts running ones whose settings changed, and \
+removes those that are no longer defined. If the file has an error, a program is missing or a port is \
+in use, nothing changes.
 
-A service inherits the environment of the shell that first started it. `up` from another terminal changes no running \
-service for that; --refresh-env does. Values of ${VAR} in the file count as changes of the file.
+A service inherits the environment of the shell that first started it. `up` from another terminal does not restart \
+running services for a different environment; --refresh-env does. Values of ${VAR} in the file count as changes of the file.
 
-Which configuration: --config, then PROCTOR_CONFIG or MAGICTUNNEL_CONFIG, then the nearest proctor.yaml or proctor.yml from this \
-folder upwards to the home directory, then SUPERVISOR_TARGET_CMD, then the one this home ran last, then the built-in example.
+The configuration is the first of these: --config; PROCTOR_CONFIG or MAGICTUNNEL_CONFIG; the nearest proctor.yaml or proctor.yml from this \
+folder upwards to the home directory; SUPERVISOR_TARGET_CMD; the one this home ran last; the built-in example.
 
 Examples:
   proctor up
@@ -118,11 +118,11 @@ Examples:
     }
 }
 
-/// Variables that users of other supervisors set, and what to use instead.
+/// Variables that users of other supervisors set, and their replacements.
 const WITHOUT_EFFECT: &[(&str, &str)] =
     &[("SUPERVISOR_MCP_PORT", "MCP is served at /mcp of the HTTP port, PROCTOR_HTTP_PORT")];
 
-/// What is set and has no effect is said: it may belong to something else, so it is not refused.
+/// Reports a variable without effect. It is not an error, because another program may use it.
 fn without_effect(caller: &Caller) -> Vec<String> {
     let variables = caller.environment.iter().flatten();
     let known = |name: &str| WITHOUT_EFFECT.iter().find(|(known, _)| *known == name);
@@ -135,23 +135,25 @@ fn without_effect(caller: &Caller) -> Vec<String> {
         .collect()
 }
 
-/// Time for the listeners to bind; binding takes microseconds, and naming who has a port some milliseconds.
+/// Time for the listeners to bind. Binding takes microseconds; finding the owner of a port takes milliseconds.
 const LISTEN_WAIT: Duration = Duration::from_secs(1);
 
-/// The addresses of the configuration where Proctor cannot listen, and why.
+/// Addresses of the configuration where Proctor cannot listen, with the reason.
 async fn not_listening(context: &Context) -> Vec<String> {
     context.engine.listeners_settled(LISTEN_WAIT).await;
     context.engine.read(|view| {
         let failed = view.listening.iter().filter_map(|(front, state)| {
             let why = state.as_ref().err()?;
             let key = if *front == "tcp" { "supervisor.port" } else { "supervisor.http.port" };
-            Some(format!("no {front}: {why}; Proctor tries again, and `{key}` names another port"))
+            Some(format!(
+                "{front} is not available: {why}; Proctor retries, or set another port with `{key}`"
+            ))
         });
         failed.collect()
     })
 }
 
-/// A service that was renamed, or has become several, finds its port taken until the old one has gone.
+/// Waits for the ports of removed services. A renamed service finds its port in use until the old one has ended.
 async fn ports_freed(context: &Context, applied: &Applied, wait: Duration) {
     let port = |view: &View, name: &ServiceName| view.services.get(name).and_then(|s| s.port);
     let in_the_way: Vec<ServiceName> = context.engine.read(|view| {
@@ -163,7 +165,7 @@ async fn ports_freed(context: &Context, applied: &Applied, wait: Duration) {
     gone(context, &in_the_way, wait).await;
 }
 
-/// Start what does not run, restart what runs with settings of yesterday.
+/// Starts services that do not run and restarts those with outdated settings.
 async fn begin(context: &Context, applied: &Applied, wait: Duration) -> Result<Changed, OpError> {
     let known: Vec<&ServiceName> =
         applied.starting.iter().filter(|name| !applied.begun.contains(*name)).collect();

@@ -1,4 +1,4 @@
-//! `service.wait`: wait until services are where they should be; a long poll that other fronts make progress from.
+//! `service.wait`: waits until services reach a state, with a long poll from which other interfaces report progress.
 
 use super::status::{Measure, statuses};
 use super::stop::named;
@@ -18,10 +18,10 @@ use tokio::time::Instant;
 
 const USUAL_WAIT: Duration = Duration::from_secs(60);
 
-/// Last lines of a service that did not get there, or whose end was waited for.
+/// Default number of last lines for a service that did not reach the state, or that has exited.
 const USUAL_LINES: usize = 10;
 
-/// Of more services lines and ports are not what anybody reads.
+/// Maximum number of services with lines and ports; more are not readable.
 const FEW: usize = 5;
 
 pub struct Wait;
@@ -29,34 +29,34 @@ pub struct Wait;
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Input {
-    /// Services, all instances of one, groups, or `all`: every one of them is waited for
+    /// Services or groups; a name selects all its instances; or `all`. All must reach the state
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// What to wait for; settled if nothing else says it
+    /// State to wait for (default settled)
     #[arg(long, value_enum)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Until>,
-    /// Until a line matches this regular expression, in each of the services; what the present run has written already counts
+    /// Wait until a line matches this regular expression, in each service; lines of the current run count
     #[arg(long, value_name = "PATTERN")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// With --log: only lines after this, the `cursor` of an earlier answer
+    /// With --log: only lines after this cursor of an earlier response
     #[arg(long, value_name = "CURSOR", visible_alias = "after", requires = "log")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cursor: Option<String>,
-    /// Until the services listen on this TCP port; with --until port and without this, each on its own
+    /// Wait until the services listen on this TCP port; with --until port alone, each on its own
     #[arg(long, value_name = "PORT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Give up after this many seconds (60 if not given)
+    /// Timeout in seconds (default 60)
     #[arg(long, value_name = "SECONDS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<f64>,
-    /// How many of the last lines to tell of a service that did not get there, or whose exit was waited for (10 if not given)
+    /// Number of last lines to include for a service that failed to reach the state or has exited (default 10)
     #[arg(long, value_name = "COUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tail: Option<usize>,
-    /// Wait for any change after this generation (as an earlier answer gave it), whatever it is
+    /// Wait for any change after this generation of an earlier response
     #[arg(long, hide = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
@@ -64,16 +64,16 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    /// Every service is where it was waited for
+    /// Every service reached the state
     pub reached: bool,
-    /// One of them will not get there by itself
+    /// A service cannot reach the state by itself
     pub hopeless: bool,
-    /// Pass it back to wait for the next change
+    /// Generation for the next wait
     pub generation: u64,
-    /// Where it was not reached: what is missing, a sentence for each service
+    /// If not reached: the missing condition, a sentence for each service
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
-    /// With `log`: the first line of each service that matches
+    /// With `log`: the first matching line of each service
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Found>,
     pub services: Vec<ServiceStatus>,
@@ -86,8 +86,8 @@ impl Operation for Wait {
         cli: &["wait"],
         summary: "Wait until services are ready, have exited, have written a line or opened a port",
         details: "\
-Every service that is named has to get there. Returns at once when one of them has failed, or for another reason cannot get \
-there by itself; a port that somebody else holds is such a reason. Without success the answer says what is missing, and shows \
+Every named service must reach the state. Returns at once when one has failed or cannot reach it by itself, \
+for example because another process holds its port. Without success the response says what is missing and shows \
 the last lines of output.
 
 Examples:
@@ -133,7 +133,7 @@ Examples:
     }
 }
 
-/// Whoever waits for a few services to be there wants to know where that is.
+/// A caller that waits for a few services to be up wants their addresses.
 fn measured(until: Until, services: usize) -> Measure {
     match until {
         Until::Ready | Until::Port if services <= FEW => Measure::UsageAndPorts,
@@ -148,7 +148,7 @@ fn measured(until: Until, services: usize) -> Measure {
     }
 }
 
-/// What the fields together mean.
+/// Combines the fields into one condition.
 fn until(input: &Input) -> Result<Until, OpError> {
     let said = match (input.log.is_some(), input.port.is_some()) {
         (true, true) => return Err(OpError::bad_input("give 'log' or 'port', not both")),
@@ -158,20 +158,19 @@ fn until(input: &Input) -> Result<Until, OpError> {
     };
     match (input.until, said) {
         (Some(until), Some(said)) if until != said => {
-            Err(OpError::bad_input("'until' says something else than 'log' or 'port'")
-                .help("leave 'until' out"))
+            Err(OpError::bad_input("'until' contradicts 'log' or 'port'").help("omit 'until'"))
         }
         (Some(Until::Log), None) => {
-            Err(OpError::bad_input("which line? give 'log', a regular expression"))
+            Err(OpError::bad_input("'log' is missing: give a regular expression"))
         }
         _ if input.cursor.is_some() && input.log.is_none() => {
-            Err(OpError::bad_input("'cursor' is for 'log'"))
+            Err(OpError::bad_input("'cursor' needs 'log'"))
         }
         (until, said) => Ok(said.or(until).unwrap_or_default()),
     }
 }
 
-/// Add the last lines of those who did not get there, or of the run whose end was waited for.
+/// Adds the last lines of services that did not reach the state, or of the run that ended.
 async fn tell(
     context: &Context,
     until: Until,

@@ -1,8 +1,8 @@
-//! Waiting until services have got where they were asked to go, and saying truly how it went.
+//! Waits until services have reached the requested state, and reports the result.
 //!
-//! The decision (`reached`) is pure: what a service was before, what it is now. A start counts once a **new** run
-//! stays up for `STEADY`, so that a program that dies at once is reported as that and not as started; and old news
-//! (the `failed` of an earlier run) can never be taken for the result of this request.
+//! The decision (`reached`) is pure: it compares a service before and now. A start counts once a **new** run has been up for
+//! `STEADY`, so a program that dies at once is reported as crashed, not as started. Old state (the `failed` of an earlier
+//! run) is never taken for the result of this request.
 
 use crate::error::Code;
 use crate::moment::seconds_between;
@@ -18,37 +18,37 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// A run that lives this long has got over what usually kills one at once: a wrong option, a missing
-/// module, a taken port. Longer would make every start feel slow.
+/// A run that lives this long has passed the usual causes of an immediate exit: a wrong option, a missing module, a port in
+/// use. A longer time would make every start feel slow.
 pub(crate) const STEADY: Duration = Duration::from_millis(300);
 
-/// What was asked for.
+/// Requested change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Goal {
     Start,
-    /// One run: nothing is wished any more when it has ended.
+    /// One run; the wish is gone when it has ended.
     Once,
     Restart,
     Stop,
 }
 
-/// A service as it was before the request.
+/// State of a service before the request.
 #[derive(Debug, Clone)]
 pub(crate) struct Before {
     pub(crate) name: ServiceName,
-    /// Runs up to this one are old news.
+    /// Runs up to this one are old.
     old: RunId,
     pub(crate) state: State,
 }
 
 impl Before {
-    /// Of one that nobody knew.
+    /// State of a service that did not exist.
     pub(crate) fn nothing(name: &ServiceName) -> Before {
         Before { name: name.clone(), old: RunId::NONE, state: State::Stopped }
     }
 }
 
-/// Remember what the services are now.
+/// Records the current state of the services.
 pub(crate) fn before(context: &Context, names: &[ServiceName], goal: Goal) -> Vec<Before> {
     let now = proctor_sys::clock::now();
     context.engine.read(|view| {
@@ -68,7 +68,7 @@ fn old_news(state: Option<&ServiceState>, goal: Goal) -> RunId {
     let Some(state) = state else { return RunId::NONE };
     let last = state.last_exit.as_ref().map_or(RunId::NONE, |exit| exit.run);
     match (&state.phase, goal) {
-        // A start is content with the run that is there or on its way; a restart wants another.
+        // A start accepts the current or pending run; a restart wants a new one.
         (
             PhaseView::Up { run } | PhaseView::Starting { run },
             Goal::Start | Goal::Once | Goal::Stop,
@@ -86,21 +86,21 @@ fn old_news(state: Option<&ServiceState>, goal: Goal) -> RunId {
     }
 }
 
-/// How far a service has got.
+/// Progress of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// Not there yet.
+    /// Not reached yet.
     Under,
-    /// A new run is up; it counts once it has stayed.
+    /// A new run is up; it counts once it has stayed up.
     Up(RunId),
-    /// Where it is now is where it stays for a while, good or bad.
+    /// Stable for now, good or bad.
     There,
 }
 
 fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress {
-    // Removed meanwhile: there is nothing left to wait for.
+    // The service was removed: nothing is left to wait for.
     let Some(state) = now else { return Progress::There };
-    // What this request wished is not wished any more: what it waits for may never come.
+    // The wish of this request was replaced, so its state may never be reached.
     if overruled(goal, wish_word(state.wish), ended_anew(before, state)) {
         return Progress::There;
     }
@@ -137,7 +137,7 @@ fn reached(goal: Goal, before: &Before, now: Option<&ServiceState>) -> Progress 
     }
 }
 
-/// Has somebody else asked for the opposite since?
+/// Returns true if another request has asked for the opposite since.
 fn overruled(goal: Goal, wish: WishWord, ended_anew: bool) -> bool {
     match (goal, wish) {
         (Goal::Start | Goal::Restart, WishWord::Down)
@@ -152,7 +152,7 @@ fn ended_anew(before: &Before, state: &ServiceState) -> bool {
     state.last_exit.as_ref().is_some_and(|exit| exit.run > before.old)
 }
 
-/// Wait until all have settled, or until `patience` is over: whether they have.
+/// Waits until all services have settled or `patience` is over. Returns true if they have settled.
 pub(crate) async fn settle(
     context: &Context,
     goal: Goal,
@@ -169,7 +169,7 @@ pub(crate) async fn settle(
         let generation = context.engine.read(|view| {
             waiting.retain(|before| {
                 let state = view.services.get(&before.name).map(|s| s.state.as_ref());
-                // Defined, but not confirmed by the keeper yet: still to come. It needs no stop.
+                // Defined, but not confirmed by the keeper yet: still pending. It needs no stop.
                 let Some(state) = state else { return false };
                 if state.is_none() {
                     return goal != Goal::Stop;
@@ -190,7 +190,7 @@ pub(crate) async fn settle(
                         }
                         let steady = seen.1 + STEADY;
                         wake = wake.min(steady);
-                        // At the end of our patience a young run counts, but not as the last of a row of crashes.
+                        // At the timeout a young run counts, unless it follows a crash.
                         now < steady && (!last_look || state.is_some_and(|s| ended_anew(before, s)))
                     }
                 }
@@ -200,29 +200,29 @@ pub(crate) async fn settle(
         if waiting.is_empty() || last_look {
             return waiting.is_empty();
         }
-        // Either something changed or the time is over; the next look tells which.
+        // Either something changed or the time is over; the next read shows which.
         let _ = timeout_at(wake, context.engine.changed(generation)).await;
     }
 }
 
-/// What became of the services that were asked to change.
+/// Result for the services of a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
-    /// Every service got to where it stays for a while
+    /// Every service reached a stable state
     pub settled: bool,
     pub services: Vec<Report>,
-    /// Done, and not recorded yet: what, why, and what follows from it
+    /// Changes that were made but not recorded yet, with the reason and the consequence
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unrecorded: Vec<String>,
 }
 
-/// What became of one service.
+/// Result for one service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     pub result: Outcome,
-    /// The result as a sentence
+    /// Result as a sentence
     pub message: String,
-    /// What to do next, where that helps
+    /// Remedy, if there is one
     pub help: Option<String>,
     #[serde(flatten)]
     pub service: ServiceStatus,
@@ -236,19 +236,19 @@ pub enum Outcome {
     Restarted,
     Stopped,
     AlreadyStopped,
-    /// It ran and ended with success
+    /// The service ran and ended with success
     Finished,
-    /// It ended without success, at once
+    /// The service ended without success at once
     Crashed,
-    /// Not there yet when the time was over
+    /// Not reached before the timeout
     Pending,
-    /// Accepted; nobody waited for it
+    /// Accepted; the request did not wait
     Asked,
     /// Another request asked for the opposite meanwhile
     Overruled,
 }
 
-/// Say what became of every service.
+/// Reports the result for every service.
 pub(crate) fn report(
     context: &Context,
     goal: Goal,
@@ -276,7 +276,7 @@ pub(crate) fn report(
     Changed { settled, services, unrecorded: Vec::new() }
 }
 
-/// Has it not lived long enough yet to count?
+/// Returns true if the run is too young to count.
 fn is_young(run: &RunView, now: Now) -> bool {
     seconds_between(run.started, now.wall) < STEADY.as_secs_f64()
 }
@@ -316,16 +316,16 @@ fn outcome(
 fn describe(result: Outcome, service: ServiceStatus, ended_anew: bool) -> Report {
     let pid = service.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
     let last = service.last_exit.as_ref().map_or("exit status unknown", |exit| exit.text.as_str());
-    let logs = format!("`proctor logs {}` shows what it said", service.name);
+    let logs = format!("see its output with `proctor logs {}`", service.name);
     let (message, help) = match result {
         Outcome::Started if ended_anew => {
-            (format!("started{pid}, after it had ended once: {last}"), Some(logs))
+            (format!("started{pid}, after it had ended: {last}"), Some(logs))
         }
         Outcome::Started => (format!("started{pid}"), None),
         Outcome::Restarted => (format!("restarted{pid}"), None),
         Outcome::AlreadyRunning => {
             let stale =
-                format!("its settings changed: `proctor restart {}` applies them", service.name);
+                format!("its settings changed: apply them with `proctor restart {}`", service.name);
             (format!("already running{pid}"), service.stale.then_some(stale))
         }
         Outcome::Stopped => ("stopped".into(), None),
@@ -382,7 +382,7 @@ impl Show for Changed {
     }
 }
 
-/// Say what was done and is not recorded.
+/// Shows changes that are not recorded.
 pub(crate) fn show_unrecorded(page: &mut Page, unrecorded: &[String]) {
     for why in unrecorded {
         page.line().add(Style::Warn, format!("not recorded: {why}"));

@@ -1,4 +1,4 @@
-//! What counts as "there", for every way a service can be found before and after.
+//! Tests of "reached", for every state of a service before and after.
 
 use super::*;
 use proctor_core::hands::Assistants;
@@ -23,7 +23,7 @@ fn state(phase: PhaseView, last: Option<u64>) -> ServiceState {
     }
 }
 
-/// The same after somebody asked it to stop.
+/// State after a request to stop.
 fn unwished(phase: PhaseView, last: Option<u64>) -> ServiceState {
     ServiceState { wish: Wish::Down, ..state(phase, last) }
 }
@@ -205,7 +205,7 @@ fn a_program_that_dies_at_once_is_a_crash_with_its_exit() {
         state(up(7), Some(6)),
         Progress::Up(RunId(7)),
         Started,
-        "had ended once: exit code 1",
+        "had ended: exit code 1",
     );
 }
 

@@ -1,13 +1,13 @@
-//! Text from outside made harmless for a terminal: nothing in it moves the cursor, rings, renames the
-//! window, or reorders what follows. What was there stays visible as `\x1b`.
+//! Makes foreign text harmless for a terminal: it cannot move the cursor, ring, rename the window or reorder text. Escapes stay
+//! visible as `\x1b`.
 //!
-//! Only views do this. Stored logs and JSON answers keep what the service wrote.
+//! Only views do this. Stored logs and JSON responses keep the original text.
 
 use proctor_core::text::acts;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Replace everything that a terminal would act on by its escape.
+/// Replaces every control character with its visible escape.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     let plain = |byte: u8| matches!(byte, b' '..=b'~');
     if text.bytes().all(plain) || !text.chars().any(acts) {
@@ -20,7 +20,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The same of a line of a file, whose tabs are part of what it says.
+/// Does this for a line of a file, and keeps its tabs.
 pub fn harmless_but_tabs(text: &str) -> Cow<'_, str> {
     if !text.contains('\t') {
         return harmless(text);
@@ -28,15 +28,15 @@ pub fn harmless_but_tabs(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.split('\t').map(harmless).collect::<Vec<_>>().join("\t"))
 }
 
-/// Whether colours of a log line are kept. Nothing else of its escapes ever is.
+/// Whether the colours of a log line are kept. Other escapes never are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
     Keep,
     Strip,
 }
 
-/// A line that a service wrote: tabs stay, a final carriage return goes, colours are kept (and ended with
-/// the line) or taken out, everything else becomes visible.
+/// Makes a line of a service harmless: tabs stay, a final carriage return is removed, colours are kept (and reset at the end of
+/// the line) or removed, everything else becomes visible.
 pub fn harmless_line(text: &str, colours: Colours) -> Cow<'_, str> {
     let text = text.strip_suffix('\r').unwrap_or(text);
     let plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
@@ -79,9 +79,9 @@ fn push_harmless(c: char, out: &mut String) {
     };
 }
 
-/// Length of a colour sequence (`ESC [ digits ; … m`) at the beginning of `text`.
+/// Length of a colour sequence (`ESC [ digits ; … m`) at the start of `text`.
 fn colour_length(text: &str) -> Option<usize> {
-    /// Longest that is taken for one: three times 24-bit colour fits.
+    /// Maximum length of a sequence: 24-bit colour fits three times.
     const LONGEST: usize = 64;
     let body = text.strip_prefix("\x1b[")?;
     let digits =

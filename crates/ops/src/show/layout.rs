@@ -1,29 +1,29 @@
-//! Lines and tables as text: how wide a column is, which columns a narrow terminal does without.
+//! Lays out lines and tables: the width of each column, and the columns dropped on a narrow terminal.
 
 use super::{Line, Paint, Span, Style};
 use std::borrow::Cow;
 
-/// Between columns.
+/// Columns between two cells.
 const GAP: usize = 2;
 
-/// The last characters of a name stay where it is cut: `@12` tells instances apart.
+/// Number of last characters kept in a cut name: `@12` distinguishes instances.
 const NAME_END: usize = 6;
 
-/// What becomes of a column when the terminal is too narrow.
+/// Behaviour of a column if the terminal is too narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// Always there, always whole: people copy it.
+    /// Always shown in full, because people copy it.
     Keep,
-    /// Left out; the higher the number, the sooner.
+    /// Dropped; the highest number first.
     Drop(u8),
     /// Cut with `…`, down to this many columns.
     Shrink(usize),
-    /// Cut like [`Fit::Shrink`]; if that is not enough, left out like [`Fit::Drop`].
+    /// Cut like [`Fit::Shrink`]; if that is not enough, dropped like [`Fit::Drop`].
     ShrinkThenDrop(usize, u8),
 }
 
 impl Fit {
-    /// The number of columns it may be cut down to.
+    /// Minimum width after a cut.
     fn least(self) -> Option<usize> {
         match self {
             Fit::Shrink(least) | Fit::ShrinkThenDrop(least, _) => Some(least),
@@ -31,7 +31,7 @@ impl Fit {
         }
     }
 
-    /// The higher, the sooner it is left out.
+    /// Priority of dropping; the highest first.
     fn priority(self) -> Option<u8> {
         match self {
             Fit::Drop(priority) | Fit::ShrinkThenDrop(_, priority) => Some(priority),
@@ -44,7 +44,7 @@ impl Fit {
 pub struct Column {
     pub title: &'static str,
     pub fit: Fit,
-    /// Numbers stand at the right of their column.
+    /// True for numbers, which are aligned right.
     pub right: bool,
 }
 
@@ -58,22 +58,22 @@ impl Column {
     }
 }
 
-/// Rows of cells under titles. Columns that are empty in every row are left out.
+/// Rows of cells under titles. Columns that are empty in every row are dropped.
 #[derive(Debug, Clone)]
 pub struct Table {
     columns: Vec<Column>,
-    /// Row after row.
+    /// Cells, row by row.
     cells: Vec<Cell>,
-    /// Of all cells: a list of a thousand services has ten thousand of them.
+    /// Text of all cells in one buffer: a list of a thousand services has ten thousand cells.
     text: String,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     style: Style,
-    /// Columns it takes.
+    /// Width in columns.
     width: usize,
-    /// Of its text, which begins where that of the cell before it ends.
+    /// End of its text in the buffer; it starts at the end of the previous cell.
     end: usize,
 }
 
@@ -82,13 +82,13 @@ impl Table {
         Table::with_rows(columns, 0)
     }
 
-    /// With room for so many rows.
+    /// Returns a table with capacity for this many rows.
     pub fn with_rows(columns: &[Column], rows: usize) -> Table {
         let cells = Vec::with_capacity(rows * columns.len());
         Table { columns: columns.to_vec(), cells, text: String::new() }
     }
 
-    /// One cell for each column.
+    /// Adds a row with one cell for each column.
     pub fn row<const CELLS: usize>(&mut self, cells: [Span<'_>; CELLS]) {
         debug_assert_eq!(CELLS, self.columns.len());
         for Span { style, text } in cells {
@@ -115,7 +115,7 @@ impl Table {
         }
     }
 
-    /// Width of each column; `None` for one that is left out.
+    /// Returns the width of each column; `None` for a dropped one.
     fn widths(&self, room: Option<usize>) -> Vec<Option<usize>> {
         let mut widths: Vec<Option<usize>> =
             (0..self.columns.len()).map(|at| self.natural(at)).collect();
@@ -135,7 +135,7 @@ impl Table {
         (widest > 0).then(|| widest.max(self.columns[at].title.chars().count()))
     }
 
-    /// Take from shrinkable columns what is too much, from the last to the first.
+    /// Shrinks columns from the last to the first until they fit.
     fn shrink(&self, widths: &mut [Option<usize>], room: usize) {
         for at in (0..widths.len()).rev() {
             let excess = total(widths).saturating_sub(room);
@@ -153,7 +153,7 @@ impl Table {
             .max_by_key(|at| priority(*at))
     }
 
-    /// What dropped columns left free goes back to the columns that were cut.
+    /// Gives the space of dropped columns back to columns that were cut.
     fn grow_back(&self, widths: &mut [Option<usize>], room: usize) {
         for at in 0..widths.len() {
             let free = room.saturating_sub(total(widths));
@@ -185,14 +185,14 @@ impl Table {
                 paint(style, &cut(text, takes, width, end), out);
                 pending = 0;
             }
-            // Nothing is written after the last cell: no line ends in blanks.
+            // Nothing is written after the last cell, so no line ends in blanks.
             pending += after + GAP;
         }
         out.push('\n');
     }
 }
 
-/// Sum of the columns that are left, with their gaps.
+/// Returns the total width of the remaining columns with their gaps.
 fn total(widths: &[Option<usize>]) -> usize {
     let left: Vec<usize> = widths.iter().flatten().copied().collect();
     left.iter().sum::<usize>() + GAP * left.len().saturating_sub(1)
@@ -202,7 +202,7 @@ fn columns(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().count() }
 }
 
-/// The text with `…` before its last `end` characters, if it takes more than `width`.
+/// Returns the text with `…` before its last `end` characters, if it exceeds `width`.
 fn cut(text: &str, takes: usize, width: usize, end: usize) -> Cow<'_, str> {
     if takes <= width {
         return Cow::Borrowed(text);

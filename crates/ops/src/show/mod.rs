@@ -1,7 +1,7 @@
-//! Readable text of an output, independent of the front: what it says and what each part means.
+//! Readable text of an output, independent of the front: its content and the meaning of each part.
 //!
-//! A front chooses how a [`Style`] looks and how wide a line may be. Whatever is put on a page is made
-//! harmless first (`harmless`): a service's name for a thing may hold escapes, a terminal must not obey them.
+//! A front chooses the look of a [`Style`] and the width of a line. All text on a page is made harmless first (`harmless`): a
+//! name may contain escapes, which a terminal must not obey.
 
 pub mod harmless;
 mod layout;
@@ -13,22 +13,22 @@ use jiff::tz::TimeZone;
 pub use layout::{Column, Fit, Table};
 use std::borrow::Cow;
 
-/// An output that people can read.
+/// An output for people.
 pub trait Show {
     fn show(&self, page: &mut Page);
 
-    /// The generation of the state that this shows: while that is the same, nothing has happened.
+    /// Returns the generation of the state that it shows. An equal generation means that nothing changed.
     fn generation(&self) -> Option<u64> {
         None
     }
 
-    /// The call succeeded, but what was asked for is not what is: the code that says so.
+    /// Returns a code if the call succeeded but the requested state was not reached.
     fn verdict(&self) -> Option<Code> {
         None
     }
 }
 
-/// What a piece of text means.
+/// Meaning of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Plain,
@@ -40,7 +40,7 @@ pub enum Style {
     Heading,
 }
 
-/// Text with one meaning.
+/// Text with one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span<'a> {
     style: Style,
@@ -58,7 +58,7 @@ impl<'a> Span<'a> {
     }
 }
 
-/// One line, built from left to right.
+/// A line, built from left to right.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     spans: Vec<Span<'static>>,
@@ -87,23 +87,23 @@ impl Line {
 enum Block {
     Line(Line),
     Table(Table),
-    /// Something about the rest, which is no part of it: that it is empty, or not all.
+    /// A remark about the rest: that it is empty, or incomplete.
     Remark(Line),
-    /// A line that a command wrote to its stdout.
+    /// A line of a command's stdout.
     CommandStdout(Line),
-    /// A line that a command wrote to its stderr.
+    /// A line of a command's stderr.
     CommandStderr(Line),
 }
 
-/// How a front draws a style: append `text` to `out`.
+/// Draws a style: appends `text` to `out`.
 pub type Paint = fn(Style, &str, &mut String);
 
-/// For fronts without styles.
+/// Paint for fronts without styles.
 pub fn unpainted(_: Style, text: &str, out: &mut String) {
     out.push_str(text);
 }
 
-/// What an output has to say.
+/// Content of an output.
 #[derive(Debug, Clone)]
 pub struct Page {
     blocks: Vec<Block>,
@@ -113,7 +113,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// `zone`: where the reader is; asked only when a moment is shown, because finding out reads files.
+    /// Creates a page. `zone` returns the reader's time zone; it is called only if a time is shown, because it reads files.
     pub fn new(zone: fn() -> TimeZone) -> Page {
         Page { blocks: Vec::new(), next: None, part: String::new(), zone }
     }
@@ -132,7 +132,7 @@ impl Page {
         }
     }
 
-    /// A word about what is shown. Fronts that can keep it apart do: who counts lines does not count it.
+    /// Adds a remark. Fronts keep it apart if they can, so a reader that counts lines does not count it.
     pub fn remark(&mut self, text: impl AsRef<str>) {
         let mut line = Line::default();
         line.dim(text);
@@ -143,7 +143,7 @@ impl Page {
         self.blocks.push(Block::Table(table));
     }
 
-    /// The output of a command. The command line writes each stream to its own.
+    /// Adds the output of a command. The command line writes each stream to its own.
     pub fn command_output(&mut self, stdout: &str, stderr: &str) {
         type MakeBlock = fn(Line) -> Block;
         let streams: [(&str, MakeBlock); 2] =
@@ -157,14 +157,14 @@ impl Page {
         }
     }
 
-    /// Text of several lines.
+    /// Adds text of several lines.
     pub fn text(&mut self, style: Style, text: &str) {
         for line in text.lines() {
             self.line().add(style, line);
         }
     }
 
-    /// Text of several lines whose tabs mean something.
+    /// Adds text of several lines and keeps its tabs.
     pub fn code(&mut self, text: &str, style: impl Fn(&str) -> Style) {
         for line in text.split_inclusive('\n') {
             let line = line.strip_suffix('\n').unwrap_or(line);
@@ -174,7 +174,7 @@ impl Page {
         }
     }
 
-    /// Text of a file, with its tabs; `before` stands in front of each line.
+    /// Adds the text of a file, with its tabs; `before` returns a prefix for each line.
     pub fn content(&mut self, text: &str, before: impl Fn(usize) -> String) {
         for (number, line) in text.lines().enumerate() {
             let text = harmless_but_tabs(line).into_owned().into();
@@ -188,45 +188,45 @@ impl Page {
         }
     }
 
-    /// A moment in the reader's own time, from RFC 3339.
+    /// Formats an RFC 3339 time in the reader's zone.
     pub fn moment(&self, rfc3339: &str) -> String {
         moment::local(rfc3339, &(self.zone)()).unwrap_or_else(|| rfc3339.to_owned())
     }
 
-    /// There is more than this page shows: the same call goes on with this cursor. How to do that is for the front to say.
+    /// Sets the cursor of the next page. The front explains how to use it.
     pub fn goes_on(&mut self, cursor: Option<&str>) {
         self.next = cursor.map(ToOwned::to_owned);
     }
 
-    /// The same, and what part of the whole this is.
+    /// Sets the cursor of the next page, and the part of the whole that this page shows.
     pub fn goes_on_after(&mut self, part: String, cursor: Option<&str>) {
         self.goes_on(cursor);
         self.part = part;
     }
 
-    /// What part of the whole this is, if that was said.
+    /// Returns the part of the whole that this page shows, if it was set.
     pub fn part(&self) -> &str {
         &self.part
     }
 
-    /// The cursor with which it goes on, if it does.
+    /// Returns the cursor of the next page, if there is one.
     pub fn next(&self) -> Option<&str> {
         self.next.as_deref()
     }
 
-    /// As text of at most `width` columns where that is possible; every line ends with a newline.
+    /// Renders text of at most `width` columns where possible; every line ends with a newline.
     pub fn render(&self, width: Option<usize>, paint: Paint) -> String {
         self.render_those(|_| true, width, paint)
     }
 
-    /// The same in two: what was asked for, and the remarks about it, which are not painted.
+    /// Renders the content and the remarks apart; the remarks are not painted.
     pub fn render_apart(&self, width: Option<usize>, paint: Paint) -> (String, String) {
         let is_remark = |block: &Block| matches!(block, Block::Remark(_));
         let text = self.render_those(|block| !is_remark(block), width, paint);
         (text, self.render_those(is_remark, None, unpainted))
     }
 
-    /// The page of a change as stdout and stderr. Output of a command goes to its own stream, a remark to stderr, and
+    /// Renders the page of a change for stdout and stderr. Output of a command goes to its own stream, a remark to stderr, and
     /// everything else to stderr if the change failed.
     pub fn render_streams(
         &self,
@@ -263,7 +263,7 @@ impl Page {
         out
     }
 }
-/// `1 file`, `3 files`.
+/// Formats as `1 file`, `3 files`.
 pub fn counted(count: impl Into<u64>, noun: &str) -> String {
     let count = count.into();
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })

@@ -1,9 +1,9 @@
-//! Where a service is to be found, told from where it listens.
+//! Derives the URL of a service from the ports it listens on.
 
-/// The port of a URL that names none.
+/// Port of a URL without one.
 const HTTP: u16 = 80;
 
-/// `origin` of its health check if it listens there, else its configured port, else the only one there is.
+/// Returns `origin` of the health check if the service listens there, else its configured port, else its only port.
 pub(super) fn url(origin: Option<&str>, port: Option<u16>, ports: &[u16]) -> Option<String> {
     let checked = origin.filter(|origin| ports.contains(&port_of(origin)));
     let own = port.filter(|port| ports.contains(port));

@@ -1,6 +1,6 @@
-//! One service as every answer shows it: the truth, with nothing secret in it.
+//! Status of a service in every response, without secrets.
 //!
-//! Made from the engine's view and a reading of the clock by [`ServiceStatus::of`]; shown by `show`.
+//! [`ServiceStatus::of`] makes it from the engine's view and the clock; `show` displays it.
 
 mod address;
 pub(crate) mod output;
@@ -18,75 +18,75 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub(crate) use show::{detail, overview, style_of};
 
-/// One service.
+/// A service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceStatus {
     pub name: String,
     pub state: State,
-    /// Of its main process
+    /// Pid of the main process
     pub pid: Option<u32>,
-    /// Id of the present run
+    /// Id of the current run
     pub run: Option<String>,
-    /// When the present run began (RFC 3339)
+    /// Start of the current run in RFC 3339
     pub started: Option<Moment>,
-    /// When it came into this state (RFC 3339)
+    /// Time of the last state change in RFC 3339
     pub since: Option<Moment>,
-    /// Of the present run
+    /// Uptime of the current run in seconds
     pub uptime_seconds: Option<u64>,
-    /// Made by its restart policy; those a person asked for are not counted
+    /// Restarts made by the restart policy; requested restarts are not counted
     pub restarts: u64,
     pub last_exit: Option<ExitStatus>,
     pub wish: WishWord,
-    /// Why it is in this state, where that is not obvious
+    /// Reason for this state, if it is not obvious
     pub why: Option<String>,
-    /// What happens next, and when
+    /// Next step and its time
     pub next: Option<String>,
-    /// Processes that outlived a stop so far
+    /// Number of processes that are still left during a stop
     pub left: Option<u32>,
     pub health: Option<HealthStatus>,
-    /// Of one core, of all its processes
+    /// CPU use of all its processes in percent of one core
     pub cpu_percent: Option<f64>,
-    /// Of all its processes
+    /// Memory of all its processes in bytes
     pub memory_bytes: Option<u64>,
     pub processes: Option<u32>,
-    /// The one it is configured to listen on
+    /// Configured port
     pub port: Option<u16>,
-    /// The TCP ports that its processes listen on, seen now; none where CPU and memory are not measured
+    /// TCP ports its processes listen on now; empty if CPU and memory are not measured
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
-    /// Where it is to be found, if one of those ports is clearly the one
+    /// URL of the service, if one of the ports is clearly the right one
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Where its output ends now: `log.read` goes on from here
+    /// Cursor to the end of its output, for `log.read`
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_cursor: Option<String>,
-    /// Secrets are masked
+    /// Command; secrets are masked
     pub command: String,
     pub working_dir: String,
     pub description: Option<String>,
     pub groups: Vec<String>,
     /// Added at run time (true) or defined in the configuration file (false)
     pub added: bool,
-    /// Meant where a request names no service
+    /// Default service of requests without a name
     #[serde(default)]
     pub primary: bool,
-    /// Its settings changed since it was started; a restart applies them
+    /// Settings changed since the start; a restart applies them
     pub stale: bool,
-    /// Arguments given with a restart, in place of the configured ones until it is stopped or restarted; secrets are masked
+    /// Arguments of a restart that replace the configured ones until the next stop or restart; secrets are masked
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args_override: Option<String>,
-    /// The last lines that its run wrote, where they were asked for or say why
+    /// Last lines of its output, if requested or if they explain the state
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
-    /// The program that started it
+    /// Program that started the service
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Until it is removed if its owner does not use it
+    /// Seconds until the service is removed, unless its owner uses it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds_left: Option<u64>,
 }
 
-/// What people see of a phase.
+/// State that people see of a phase.
 #[derive(
     Debug,
     Clone,
@@ -139,7 +139,7 @@ impl State {
     }
 }
 
-/// What somebody asked for.
+/// Requested state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WishWord {
@@ -148,17 +148,17 @@ pub enum WishWord {
     Down,
 }
 
-/// How the last run ended.
+/// End of the last run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExitStatus {
     pub kind: ExitKind,
-    /// With kind `code`
+    /// With kind `code`: exit code
     pub code: Option<i32>,
-    /// With kinds `signal` and `oom`
+    /// With kinds `signal` and `oom`: number of the signal
     pub signal: Option<i32>,
-    /// As a sentence: `exit code 1`, `killed by SIGKILL`; of a run that Proctor ended as unhealthy, with the last error
+    /// Sentence: `exit code 1`, `killed by SIGKILL`; with the last error if a health check ended the run
     pub text: String,
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
     pub run: String,
 }
@@ -168,9 +168,9 @@ pub struct ExitStatus {
 pub enum ExitKind {
     Code,
     Signal,
-    /// The kernel killed it for lack of memory
+    /// The kernel killed it because of lack of memory
     Oom,
-    /// It ended while nobody who could know was looking
+    /// It ended while no process of Proctor could observe it
     Unknown,
     /// The program never ran
     SpawnFailed,
@@ -179,9 +179,9 @@ pub enum ExitKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthStatus {
     pub state: HealthState,
-    /// Of the last check (RFC 3339)
+    /// Time of the last check in RFC 3339
     pub at: Option<String>,
-    /// In a row
+    /// Number of consecutive failures
     pub failures: u32,
     pub why: Option<String>,
 }
@@ -191,7 +191,7 @@ pub struct HealthStatus {
 pub enum HealthState {
     /// Not checked yet in this run
     Unknown,
-    /// Fails, but its start period is not over: the failures do not count
+    /// Failing during the start period; the failures do not count
     Starting,
     Healthy,
     Failing,
@@ -268,20 +268,20 @@ fn why(view: &ServiceView, state: &ServiceState) -> Option<String> {
             Some(format!("gave up after {}", counted(*restarts, "restart")))
         }
         PhaseView::Failed { why: FailReason::Exited } => {
-            Some("it ended without success and is not to be restarted".into())
+            Some("it ended without success, and its policy does not restart it".into())
         }
         PhaseView::Cooling { .. } => Some("too many restarts".into()),
-        PhaseView::Held => Some("something it needs is not running".into()),
+        PhaseView::Held => Some("a service it depends on is not running".into()),
         PhaseView::Down => done(state).map(|last| format!("done: {}", exit_text(&last.exit))),
         PhaseView::Backoff { .. } | PhaseView::Starting { .. } | PhaseView::Up { .. } => None,
     }
 }
 
-/// The end of a service that nobody stopped: it came to its end, and is not to be restarted.
+/// Returns the exit of a service that finished by itself and is not restarted.
 fn done(state: &ServiceState) -> Option<&LastExit> {
     match state.wish {
         Wish::Up => state.last_exit.as_ref(),
-        // Asked for one run only, it looks like one that somebody stopped.
+        // After a single run the state looks like that of a stopped service.
         Wish::Once | Wish::Down => None,
     }
 }
@@ -290,7 +290,7 @@ fn next(state: &ServiceState, now: Mono) -> Option<String> {
     let until = |at: Mono| span(at.since(now).0 as f64 / 1000.0);
     match &state.phase {
         PhaseView::Backoff { until: at } => Some(format!("restart in {}", until(*at))),
-        PhaseView::Cooling { until: at } => Some(format!("tries again in {}", until(*at))),
+        PhaseView::Cooling { until: at } => Some(format!("retry in {}", until(*at))),
         PhaseView::Stopping { kill_at, .. } => {
             let end = match kill_at {
                 Some(at) => format!("killed in {}", until(*at)),
@@ -353,12 +353,12 @@ fn exit_text(exit: &Exit) -> String {
     }
 }
 
-/// The exit of a program that puts itself into the background, with the remedy.
+/// Exit of a program that puts itself into the background, with the remedy.
 const BACKGROUNDED: &str = "exit code 0, with processes left in the background, which were stopped; Proctor needs the program in the \
-     foreground: give it its own option for that, often --foreground, --nodaemon or `daemon off`";
+     foreground: use its option for that, often --foreground, --nodaemon or `daemon off`";
 
 fn spawn_failure_text(failure: &SpawnFailure) -> String {
-    /// The numbers of `ENOEXEC` and `EACCES`.
+    /// Errno values `ENOEXEC` and `EACCES`.
     const NO_PROGRAM: i32 = 8;
     const NO_ACCESS: i32 = 13;
     let SpawnFailure { step, subject, errno } = failure;
@@ -367,14 +367,14 @@ fn spawn_failure_text(failure: &SpawnFailure) -> String {
             "; it is not a program of this machine, or a script without a first line such as #!/bin/sh"
         }
         ("run", NO_ACCESS) => {
-            "; its user may not execute it: look at the modes of the file (chmod +x) and of its folders"
+            "; its user may not execute it: check the modes of the file (chmod +x) and of its folders"
         }
         _ => "",
     };
     format!("could not {step} {subject}: {}{hint}", errno_text(*errno))
 }
 
-/// `No such file or directory` of 2.
+/// Text of an errno: 2 is `No such file or directory`.
 fn errno_text(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -1,4 +1,4 @@
-//! The last lines that services wrote, beside their state: why one failed is mostly there.
+//! Last output lines of services, next to their state: they usually show why one failed.
 
 use crate::lines::{Item, Kind};
 use crate::operation::Context;
@@ -6,36 +6,36 @@ use crate::status::ServiceStatus;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_engine::api::{LogQuery, View};
 
-/// More than this is read with `log.read`.
+/// Maximum lines; `log.read` reads more.
 const MOST_LINES: usize = 1000;
 
-/// As much of a line as tells what it is about.
+/// Maximum length of a line.
 const MOST_OF_A_LINE: usize = 500;
 
-/// Of the lines of one service together: some screens.
+/// Maximum bytes of the lines of one service.
 const MOST_BYTES: usize = 16 << 10;
 
-/// The run of a service that is there, or else the last one.
+/// Returns the current run of a service, or the last one.
 pub(crate) fn last_run(view: &View, name: &ServiceName) -> Option<RunId> {
     let state = view.services.get(name)?.state.as_ref()?;
     let last = state.last_exit.as_ref().map(|last| last.run);
     state.phase.run().map(|run| run.id).or(last)
 }
 
-/// Of more services each on its own would cost more than it is worth.
+/// Maximum services with cursors; each needs a read of its own.
 const MOST_CURSORS: usize = 100;
 
-/// Where the output of services ends now.
+/// Adds cursors to the end of the output of services.
 pub(crate) async fn add_cursors(context: &Context, services: &mut [ServiceStatus]) {
     for service in services.iter_mut().take(MOST_CURSORS) {
         let Ok(name) = ServiceName::parse(&service.name) else { continue };
         let query = LogQuery { services: vec![name], tail: Some(0), ..LogQuery::default() };
-        // One that has no output yet has no end of it either.
+        // A service without output has no cursor.
         service.log_cursor = context.engine.read_logs(query).await.ok().map(|page| page.cursor);
     }
 }
 
-/// The last lines of a run, as they are read; why there are none, if they cannot be read.
+/// Returns the last lines of a run, or a line with the error if they cannot be read.
 pub(crate) async fn last_lines(
     context: &Context,
     name: &ServiceName,

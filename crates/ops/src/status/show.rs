@@ -1,4 +1,4 @@
-//! Services on a page: a table of many, all that is known of one, and what needs attention.
+//! Shows services: a table of many, the details of one, and a list of those that need attention.
 
 use super::{HealthState, HealthStatus, ServiceStatus, State};
 use crate::moment::{bytes, span};
@@ -13,13 +13,13 @@ pub(crate) fn style_of(state: State) -> Style {
     }
 }
 
-/// In a row of a table; more are shown of one service alone.
+/// Maximum ports in a row of the table; the details of one service show all.
 const MANY_PORTS: usize = 3;
 
-/// A longer name is cut before another column is left out for it.
+/// A longer name is cut before another column is dropped.
 const LONG_NAME: usize = 24;
 
-/// A narrow terminal does without the command first and without the health last.
+/// A narrow terminal drops the command first and the health last.
 const COLUMNS: [Column; 11] = [
     Column::new("NAME", Fit::Shrink(LONG_NAME)),
     Column::new("STATE", Fit::Keep),
@@ -34,7 +34,7 @@ const COLUMNS: [Column; 11] = [
     Column::new("COMMAND", Fit::ShrinkThenDrop(12, 7)),
 ];
 
-/// Many services, one a row, and below them what needs attention.
+/// Shows many services, one per row, and below them those that need attention.
 pub(crate) fn overview(services: &[ServiceStatus], page: &mut Page) {
     let mut table = Table::with_rows(&COLUMNS, services.len());
     for service in services {
@@ -71,7 +71,7 @@ fn row(service: &ServiceStatus) -> [Span<'_>; COLUMNS.len()] {
     ]
 }
 
-/// Where it listens, or else where it is to.
+/// Returns the ports it listens on, or the configured one.
 fn port_text(service: &ServiceStatus) -> Option<String> {
     let ports: Vec<String> = service.ports.iter().take(MANY_PORTS).map(u16::to_string).collect();
     let more = if service.ports.len() > MANY_PORTS { ",…" } else { "" };
@@ -79,7 +79,7 @@ fn port_text(service: &ServiceStatus) -> Option<String> {
     seen.or(service.port.map(|port| port.to_string()))
 }
 
-/// One that was stopped and one that came to its end are told apart.
+/// Distinguishes a stopped service from one that finished.
 fn state_text(service: &ServiceStatus) -> &'static str {
     let done = service.state == State::Stopped && service.why.is_some();
     if done { "stopped, done" } else { service.state.as_str() }
@@ -94,7 +94,7 @@ fn health_cell(health: &HealthStatus) -> Span<'static> {
     }
 }
 
-/// One line for each service that is in trouble or on its way.
+/// Shows one line for each service that has a problem or is changing its state.
 fn attention(services: &[ServiceStatus], page: &mut Page) {
     for service in services {
         let in_trouble = matches!(
@@ -109,7 +109,7 @@ fn attention(services: &[ServiceStatus], page: &mut Page) {
         if service.stale {
             let glue = if text.is_empty() { "" } else { "; " };
             text += &format!(
-                "{glue}its settings changed: `proctor restart {}` applies them",
+                "{glue}its settings changed: apply them with `proctor restart {}`",
                 service.name
             );
         }
@@ -138,7 +138,7 @@ fn reasons(service: &ServiceStatus) -> Vec<String> {
     parts
 }
 
-/// All that is known of one service.
+/// Shows the details of one service.
 pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
     heading(service, page);
     let mut fact = |label: &str, text: Option<String>| {
@@ -173,9 +173,10 @@ pub(crate) fn detail(service: &ServiceStatus, page: &mut Page) {
     fact("note", service.stale.then(|| "its settings changed: a restart applies them".into()));
     fact(
         "arguments",
-        service.args_override.as_ref().map(|args| {
-            format!("{args} (given with a restart; a stop or another restart ends that)")
-        }),
+        service
+            .args_override
+            .as_ref()
+            .map(|args| format!("{args} (from a restart; dropped at the next stop or restart)")),
     );
     if let Some(exit) = &service.last_exit {
         let at = page.moment(&exit.at);
@@ -203,7 +204,7 @@ fn health_text(health: &HealthStatus) -> String {
     match (health.state, &health.why) {
         (HealthState::Unknown, _) => "not checked yet".into(),
         (HealthState::Starting, why) => {
-            format!("starting, not healthy yet: {}", why.as_deref().unwrap_or("no answer"))
+            format!("starting, not healthy yet: {}", why.as_deref().unwrap_or("no response"))
         }
         (HealthState::Healthy, _) => "healthy".into(),
         (HealthState::Failing, Some(why)) => {
@@ -222,7 +223,7 @@ mod tests {
         Span::new(Style::Plain, text)
     }
 
-    /// A table of two services, one of which has a very long name, as a terminal of this width shows it.
+    /// Renders a table of two services, one with a very long name, for this terminal width.
     fn shown(width: usize) -> String {
         let long = "team-product-component-with-a-very-long-name-of-sixty@12";
         let mut table = Table::with_rows(&COLUMNS, 2);

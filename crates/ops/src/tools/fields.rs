@@ -1,13 +1,13 @@
-//! Input fields as assistants see them: one name for one thing over all tools, in as few words as a model needs.
+//! Input fields as assistants see them: the same name in all tools, with the shortest useful description.
 //!
-//! The names of the operations stay what they are on the wire; `field_aliases` understands both.
+//! The names on the wire do not change; `field_aliases` accepts both.
 
 use super::Tool;
 
-/// Begins the list of fields that an operation takes.
+/// Prefix of the list of fields that an operation accepts.
 const KNOWN: &str = "known: ";
 
-/// Fields of operations that tools show by another name, so that all tools agree.
+/// Fields that tools show under another name, so all tools agree.
 const SHOWN_AS: [(&str, &str); 6] = [
     ("services", "names"),
     ("service", "name"),
@@ -17,12 +17,12 @@ const SHOWN_AS: [(&str, &str); 6] = [
     ("rev", "revision"),
 ];
 
-/// The name that tools show for a field of an operation.
+/// Returns the name that tools show for a field of an operation.
 pub fn shown_as(field: &str) -> &str {
     SHOWN_AS.iter().find(|(own, _)| *own == field).map_or(field, |(_, shown)| shown)
 }
 
-/// A message about the input of a tool with the field names that the tool shows: `timeout: …`, `'timeout'`, `known: …`.
+/// Replaces field names in a message about the input of a tool: `timeout: …`, `'timeout'`, `known: …`.
 pub fn in_shown_names(tool: &Tool, message: &str) -> String {
     let mut said = message.to_owned();
     if let Some(rest) = said.strip_prefix(tool.operation) {
@@ -41,7 +41,7 @@ pub fn in_shown_names(tool: &Tool, message: &str) -> String {
     said
 }
 
-/// The description of a field of a tool; empty where its name says all. `field` is the operation's own name.
+/// Returns the description of a field of a tool; empty if the name is enough. `field` is the operation's own name.
 pub fn words(tool: &str, field: &str) -> &'static str {
     of_tool(tool, field).unwrap_or_else(|| of_any(field))
 }
@@ -50,19 +50,17 @@ fn of_tool(tool: &str, field: &str) -> Option<&'static str> {
     Some(match (tool, field) {
         ("list_processes", "after") => "Continue after this name",
         ("start_process", "names") => "Existing processes to start",
-        ("start_process", "name") => "Define a new process by this name",
-        ("start_process", "port") => "Port it listens on, given to it as PORT",
+        ("start_process", "name") => "Define a new process with this name",
+        ("start_process", "port") => "Port it listens on, passed as PORT",
         ("wait_for_process", "port") => "Until they listen on this port",
         ("wait_for_process", "cursor") => "With 'log': only lines after this",
         ("wait_for_process", "log") => "Until a line matches this regex, in this run",
         ("change_and_check", "log") => "Until a line matches this regex",
         ("wait_for_process", "timeout") => "Seconds, at most 50",
-        ("get_process_logs", "wait") | ("get_events", "wait") => {
-            "Seconds to wait for something new"
-        }
-        ("get_process_logs", "tail") => "Last lines",
-        ("get_events", "tail") => "Last events",
-        ("restart_process", "args") => "Other arguments",
+        ("get_process_logs", "wait") | ("get_events", "wait") => "Seconds to wait for new entries",
+        ("get_process_logs", "tail") => "Number of last lines",
+        ("get_events", "tail") => "Number of last events",
+        ("restart_process", "args") => "Replacement arguments",
         ("run_command", "command") => "Program and arguments; with 'shell', a command line",
         ("run_command", "service") => "Use the environment and folder of this process",
         ("run_command", "timeout_seconds") => "Seconds until it is killed",
@@ -70,41 +68,41 @@ fn of_tool(tool: &str, field: &str) -> Option<&'static str> {
         ("get_config", "example") => "A commented proctor.yaml",
         ("apply_config", "names") => "Only these; default all with autostart",
         ("apply_config", "config") => "Default: proctor.yaml of the project",
-        ("read_file", "tail") => "The last lines",
+        ("read_file", "tail") => "Number of last lines",
         ("read_file", "from") => "First line, from 1",
-        ("read_file", "lines") => "How many lines",
+        ("read_file", "lines") => "Number of lines",
         ("list_files", "path") => "Default: the project",
         ("search_files" | "find_files", "path") => "Only below this folder",
         ("write_file", "only_new") => "Fail if the file exists",
         ("apply_diff", "path") => "Folder its paths are relative to",
         ("apply_diff", "fuzz") => "Context lines that may differ",
-        ("move_file", "to") => "With a slash at the end: into this folder",
+        ("move_file", "to") => "With a trailing slash: into this folder",
         ("change_in_file", "replace") => "With 'regex', $1 is a group",
         ("change_in_file", "nth") => "Only this occurrence, from 1",
-        ("change_in_file", "expect") => "Fail unless there are so many",
+        ("change_in_file", "expect") => "Fail unless there are this many",
         ("undo_edit", "generation") => "Default: the newest",
         ("change_and_check", "service") => "Process to restart; default: the only or primary one",
         ("change_and_check", "files") => "Edits, all or none; an empty 'old' creates a file",
-        ("change_and_check", "diff") => "A unified diff instead",
-        ("change_and_check", "url") => "Until this answers with 200 to 399",
+        ("change_and_check", "diff") => "Unified diff, instead of 'files'",
+        ("change_and_check", "url") => "Until this responds with 200 to 399",
         ("change_and_check", "commit") => "Commit with this message if it passes",
         ("git_diff", "from") => "Revision, A..B or A...B",
         ("git_diff", "to") | ("git_show", "rev") | ("git_tag", "rev") => "",
         ("git_diff" | "git_show", "stat") => "Only files and line counts",
         ("git_log", "rev") => "Branch, tag, hash or A..B",
         ("git_log", "since") => "2d, 2026-03-01 or RFC 3339",
-        ("git_show", "path") => "This file as it was then",
-        ("git_commit", "paths") => "Only these, as they are now",
-        ("git_commit", "all") => "All changed files that git knows",
-        ("git_add", "all") => "Everything that changed",
+        ("git_show", "path") => "This file at that revision",
+        ("git_commit", "paths") => "Only these, as in the work tree",
+        ("git_commit", "all") => "All changed tracked files",
+        ("git_add", "all") => "All changes",
         ("git_restore", "from") => "Revision; default: the index",
         ("git_restore", "staged") => "Unstage",
         ("git_branch", "switch") => "After 'create'",
-        ("git_branch", "force") => "Delete though not merged",
+        ("git_branch", "force") => "Delete even if not merged",
         ("git_branch", "from") => "Revision to create it at",
-        ("git_stash", "number") => "Which to pop or drop; default 0, the last",
+        ("git_stash", "number") => "Stash to pop or drop; default 0, the newest",
         ("git_stash", "untracked") => "Push new files too",
-        ("git_resolve", "content") => "With 'done': the whole new text",
+        ("git_resolve", "content") => "With 'done': the whole resolved text",
         _ => return None,
     })
 }
@@ -118,10 +116,10 @@ fn of_any(field: &str) -> &'static str {
         "health_check_url" => "Restart it when this URL fails",
         "replace" => "Replace what exists",
         "lease" => "Remove it after this long without use: 30m, 2h",
-        "none" => "Keep it for good",
+        "none" => "Keep it permanently",
         "purge" => "Delete its logs too",
-        "wait" | "timeout" => "Seconds to wait at most",
-        "cursor" => "From an earlier reply, to continue",
+        "wait" | "timeout" => "Maximum seconds to wait",
+        "cursor" => "Continue an earlier reply",
         "since" => "10m, 14:05 or RFC 3339",
         "grep" => "Only matches of this regex",
         "errors" => "Only lines that look like errors",

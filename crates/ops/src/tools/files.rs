@@ -7,7 +7,7 @@ pub(super) const READ: Tool = Tool::new(
         "read_file",
         Toolset::Files,
         "Read files",
-        "Text of files, whole or by lines, and the sha256 of each. What does not fit comes by 'cursor'. Images are shown; other binary files are described. Relative paths begin in the folder of this conversation.",
+        "Text of files, whole or by lines, and the sha256 of each. Continue a long file with 'cursor'. Images are shown; other binary files are described. Relative paths start in the folder of this conversation.",
     )
     .usually(r#"{"max_bytes":24000,"pictures":true}"#)
     .hiding(&["path", "numbers", "pictures", "max_bytes"])
@@ -32,7 +32,7 @@ pub(super) const LIST: Tool = Tool::new(
     "list_files",
     Toolset::Files,
     "List a folder",
-    "What is in a folder; 'depth' makes it a tree. .gitignore is honoured.",
+    "List a folder; 'depth' makes it a tree. .gitignore is honoured.",
 )
 .usually(r#"{"most":500,"max_bytes":30000}"#)
 .hiding(&["max_bytes"])
@@ -50,7 +50,7 @@ pub(super) const FIND: Tool = Tool::new(
 .requiring(&["globs"])
 .speaking(&["found"]);
 
-/// Of a change; the text says as much.
+/// Fields of a change that the text already contains.
 const TOLD: &[&str] = &["size", "added", "removed", "places", "hunks"];
 
 pub(super) const WRITE: Tool = Tool::new(
@@ -58,7 +58,7 @@ pub(super) const WRITE: Tool = Tool::new(
     "write_file",
     Toolset::Files,
     "Write a file",
-    "Create or overwrite a file as a whole. To change part of one use edit_file.",
+    "Create or overwrite a whole file. To change a part, use edit_file.",
 )
 .destroys()
 .settles()
@@ -72,7 +72,7 @@ pub(super) const EDIT: Tool = Tool::new(
     "edit_file",
     Toolset::Files,
     "Edit a file",
-    "Replace exact texts in a file, all edits or none. 'old' must be there once (or set 'all'); if not, the error shows the nearest lines.",
+    "Replace exact texts in a file, all edits or none. 'old' must occur once (or set 'all'); if not, the error shows the nearest lines.",
 )
 .destroys()
 .hiding(&["old", "new", "all", "dry_run"])
@@ -85,7 +85,7 @@ pub(super) const CHANGE: Tool = Tool::new(
     "change_in_file",
     Toolset::Files,
     "Find and replace",
-    "Find and replace in a file, a text or a regular expression, everywhere or the 'nth'.",
+    "Find and replace text or a regular expression in a file, everywhere or only the 'nth' match.",
 )
 .destroys()
 .hiding(&["dry_run", "if_hash"])
@@ -97,7 +97,7 @@ pub(super) const APPLY_DIFF: Tool = Tool::new(
     "apply_diff",
     Toolset::Files,
     "Apply a diff",
-    "Apply a unified diff to all its files or to none; line numbers may be wrong. Hunks that do not fit are told one by one.",
+    "Apply a unified diff to all its files or to none; line numbers may be wrong. Hunks that do not apply are reported one by one.",
 )
 .destroys()
 .hiding(&["diff_base64", "strict", "if_hash"])
@@ -120,7 +120,7 @@ pub(super) const DELETE: Tool = Tool::new(
     "delete_file",
     Toolset::Files,
     "Delete a file",
-    "Delete a file or an empty folder; undo_edit brings a file back.",
+    "Delete a file or an empty folder; undo_edit restores a file.",
 )
 .destroys()
 .hiding(&["dry_run"])
@@ -131,8 +131,8 @@ pub(super) const MAKE_FOLDER: Tool = Tool::new(
     "file.make_folder",
     "make_folder",
     Toolset::Files,
-    "Make a folder",
-    "Make a folder and those above it.",
+    "Create a folder",
+    "Create a folder and its missing parents.",
 )
 .hiding(&["dry_run"])
 .settles();
@@ -142,7 +142,7 @@ pub(super) const UNDO: Tool = Tool::new(
     "undo_edit",
     Toolset::Files,
     "Undo an edit",
-    "Bring back what a file held before the last change, or any 'generation' that an answer named. A second undo takes back the first.",
+    "Restore a file to its content before the last change, or to a 'generation' from an earlier reply. A second undo reverts the first.",
 )
 .destroys()
 .hiding(&["if_hash", "dry_run"])
@@ -154,7 +154,7 @@ pub(super) const HISTORY: Tool = Tool::new(
     "file_history",
     Toolset::System,
     "Generations of a file",
-    "What a file was before each change, newest first.",
+    "Earlier contents of a file, newest first.",
 );
 
 pub(super) const CHECK: Tool = Tool::new(
@@ -162,7 +162,7 @@ pub(super) const CHECK: Tool = Tool::new(
     "change_and_check",
     Toolset::Files,
     "Change and check",
-    "Edit files, restart a service and wait until it is ready, writes a line ('log') or answers ('url'); if it does not, files and service are restored and its last lines told.",
+    "Edit files, restart a service and wait until it is ready, writes a line ('log') or responds ('url'). If it does not, files and service are restored and its last lines returned.",
 )
 .destroys()
 .hiding(&["diff_base64"])

@@ -7,21 +7,21 @@ pub(super) const STATUS: Tool = Tool::new(
     "git_status",
     Toolset::Git,
     "Status of a repository",
-    "The work tree: branch, staged and unstaged changes, new files, conflicts, a merge or rebase under way.",
+    "The work tree: branch, staged and unstaged changes, new files, conflicts, a merge or rebase in progress.",
 )
 .hiding(&["limit", "no_untracked", "ignored"]);
 
 pub(super) const DIFF: Tool = Tool::new(
-        "git.diff",
-        "git_diff",
-        Toolset::Git,
-        "Differences",
-        "What is changed, as a unified diff: not yet staged, 'staged', since a revision, or between two.",
-    )
-    .usually(r#"{"max_bytes":24000}"#)
-    .hiding(&["max_bytes"])
-    .leaving_out(&["change"])
-    .speaking(&["diff"]);
+    "git.diff",
+    "git_diff",
+    Toolset::Git,
+    "Differences",
+    "Changes as a unified diff: unstaged, 'staged', since a revision, or between two.",
+)
+.usually(r#"{"max_bytes":24000}"#)
+.hiding(&["max_bytes"])
+.leaving_out(&["change"])
+.speaking(&["diff"]);
 
 pub(super) const LOG: Tool = Tool::new(
     "git.log",
@@ -38,7 +38,7 @@ pub(super) const SHOW: Tool = Tool::new(
     "git_show",
     Toolset::Git,
     "Show a commit",
-    "A commit with its changes; with 'path', a file as it was then.",
+    "A commit with its changes; with 'path', a file at that revision.",
 )
 .usually(r#"{"max_bytes":24000}"#)
 .hiding(&["max_bytes"])
@@ -49,8 +49,8 @@ pub(super) const BLAME: Tool = Tool::new(
     "git.blame",
     "git_blame",
     Toolset::Git,
-    "Who wrote it",
-    "Which commit each line of a file came with.",
+    "Blame a file",
+    "The commit and author that last changed each line of a file.",
 )
 .usually(r#"{"max_bytes":30000}"#)
 .hiding(&["max_bytes"])
@@ -61,7 +61,7 @@ pub(super) const ADD: Tool = Tool::new(
     "git_add",
     Toolset::Git,
     "Stage changes",
-    "Put changes into the index for the next commit. git_commit with 'paths' does both.",
+    "Stage changes for the next commit. git_commit with 'paths' does both.",
 )
 .settles()
 .hiding(&["update"]);
@@ -71,7 +71,7 @@ pub(super) const COMMIT: Tool = Tool::new(
     "git_commit",
     Toolset::Git,
     "Commit",
-    "Commit what is staged, some 'paths', or 'all' known files. Says if there was nothing to commit.",
+    "Commit the staged changes, some 'paths', or 'all' tracked files. Reports if there was nothing to commit.",
 )
 .leaving_out(&["parents", "author", "email", "refs"]);
 
@@ -80,7 +80,7 @@ pub(super) const RESTORE: Tool = Tool::new(
         "git_restore",
         Toolset::Git,
         "Restore files",
-        "Bring files back from the index, or from a revision; with 'staged', unstage them. Uncommitted changes in them are lost.",
+        "Restore files from the index or a revision; with 'staged', unstage them. Uncommitted changes in them are lost.",
     )
     .destroys()
     .settles()
@@ -91,7 +91,7 @@ pub(super) const BRANCH: Tool = Tool::new(
     "git_branch",
     Toolset::Git,
     "Branches",
-    "List branches and work trees, create a branch, switch to one, delete one.",
+    "List branches and work trees, create, switch or delete a branch.",
 )
 .hiding(&["limit"])
 .destroys();
@@ -105,8 +105,8 @@ pub(super) const STASH: Tool = Tool::new(
     "git.stash",
     "git_stash",
     Toolset::Git,
-    "Put changes aside",
-    "List, push, pop or drop changes put aside.",
+    "Stash changes",
+    "List, push, pop or drop stashes.",
 )
 .hiding(&["message"])
 .destroys();
@@ -116,7 +116,7 @@ pub(super) const RESOLVE: Tool = Tool::new(
         "git_resolve",
         Toolset::Git,
         "Resolve conflicts",
-        "List the conflicts of a merge or rebase, settle one file (ours, theirs, done), continue or abort.",
+        "List the conflicts of a merge or rebase, resolve one file (ours, theirs, done), continue or abort.",
     )
     .hiding(&["base64", "bytes"])
     .destroys();

@@ -1,15 +1,15 @@
-//! Every tool, one line or a few for each.
+//! Table of the tools for processes, logs and Proctor itself.
 
 use super::{Tool, Toolset, files, git};
 
-/// Every tool, in the order in which they are listed.
+/// Every tool, in the order of the list.
 pub static TOOLS: &[Tool] = &[
     Tool::new(
         "service.list",
         "list_processes",
         Toolset::Processes,
         "List processes",
-        "All supervised processes in brief: state, pid, port, URL, restarts, health. Begin here.",
+        "All supervised processes in brief: state, pid, port, URL, restarts, health. Start here.",
     )
     .hiding(&["names", "usage", "no_usage", "owner", "ports", "cursors"])
     .usually(r#"{"ports":true,"cursors":true,"limit":50}"#)
@@ -19,7 +19,7 @@ pub static TOOLS: &[Tool] = &[
         "get_process_status",
         Toolset::Processes,
         "Status of processes",
-        "All that is known of the named processes: state and why, pid, ports, URL, last exit, health, CPU, memory. For one that failed, the answer to 'why'.",
+        "Full status of the named processes: state and reason, pid, ports, URL, last exit, health, CPU, memory. Explains why a process failed.",
     )
     .hiding(&["check", "usage", "no_usage", "ports", "cursors"])
     .usually(r#"{"ports":true,"cursors":true,"tail":20}"#)
@@ -39,7 +39,7 @@ pub static TOOLS: &[Tool] = &[
         "wait_for_process",
         Toolset::Processes,
         "Wait for processes",
-        "Wait instead of sleeping and asking again: until processes are 'ready', have exited, a log line matches, a port opens. Returns at once when it cannot happen any more, and says what is missing, with the last lines. At most 50 seconds a call; then call again.",
+        "Use this instead of sleep: wait until processes are 'ready' or have exited, a log line matches, or a port opens. Returns at once if that cannot happen any more, with the missing condition and the last lines. At most 50 seconds a call; then call again.",
     )
     .usually(r#"{"until":"ready"}"#)
     .hiding(&["generation", "tail"])
@@ -49,7 +49,7 @@ pub static TOOLS: &[Tool] = &[
         "stop_process",
         Toolset::Processes,
         "Stop processes",
-        "Stop processes and everything they started; returns when nothing of them is left, so ports are free again.",
+        "Stop processes and all their children; returns when all have ended, so ports are free again.",
     )
     .destroys()
     .settles()
@@ -60,7 +60,7 @@ pub static TOOLS: &[Tool] = &[
         "restart_process",
         Toolset::Processes,
         "Restart processes",
-        "Stop processes and start them again with their present settings, or with other arguments until they are stopped or restarted.",
+        "Restart processes with their current settings, or with other arguments until the next stop or restart.",
     )
     .destroys()
     .hiding(&["no_wait"])
@@ -70,7 +70,7 @@ pub static TOOLS: &[Tool] = &[
         "remove_process",
         Toolset::Processes,
         "Remove processes",
-        "Stop and forget processes that were added at run time (not those of proctor.yaml). Their logs stay readable.",
+        "Stop and remove processes that were added at run time (not those of proctor.yaml). Their logs stay readable.",
     )
     .destroys()
     .settles()
@@ -80,7 +80,7 @@ pub static TOOLS: &[Tool] = &[
         "renew_lease",
         Toolset::Processes,
         "Renew a lease",
-        "How long a process stays that was started with 'lease'; using it renews that, too. 'none' keeps it for good.",
+        "Show or set how long a process started with 'lease' is kept; using it also renews the lease. 'none' keeps it permanently.",
     )
     .settles(),
     Tool::new(
@@ -96,7 +96,7 @@ pub static TOOLS: &[Tool] = &[
         "run_command",
         Toolset::Processes,
         "Run a command",
-        "Run a command to its end and return exit code and output: builds, tests, migrations. Not for servers: use start_process. After 45 seconds the reply has an operation to follow with get_operation.",
+        "Run a command to its end and return exit code and output: builds, tests, migrations. Not for servers: use start_process. After 45 seconds the reply names an operation to follow with get_operation.",
     )
     .destroys()
     .hiding(&["argv"])
@@ -109,7 +109,7 @@ pub static TOOLS: &[Tool] = &[
         "restart_with_steps",
         Toolset::System,
         "Restart with steps",
-        "Restart one process with commands before and after it (build, migrate, check). A failed step before it skips the restart.",
+        "Restart one process with commands before and after it (build, migrate, check). If a step before it fails, the restart is skipped.",
     )
     .destroys()
     .changing(),
@@ -118,7 +118,7 @@ pub static TOOLS: &[Tool] = &[
         "apply_config",
         Toolset::Processes,
         "Run a configuration",
-        "Run what proctor.yaml says: define its services, start those that are to run.",
+        "Apply proctor.yaml: define its services and start those with autostart.",
     )
     .hiding(&["refresh_env"])
     .destroys()
@@ -130,14 +130,14 @@ pub static TOOLS: &[Tool] = &[
         "get_config",
         Toolset::Processes,
         "Show the configuration",
-        "Every setting in force and where it came from; with 'check', problems of a file; with 'example', a commented proctor.yaml.",
+        "Every setting and its origin; with 'check', problems of a file; with 'example', a commented proctor.yaml.",
     ),
     Tool::new(
         "operation.status",
         "get_operation",
         Toolset::Processes,
         "Follow an operation",
-        "How far a long operation has got, or its result. 'timeout' waits for its end, at most 50 seconds a call.",
+        "Progress or result of a long operation. 'timeout' waits for its end, at most 50 seconds a call.",
     )
     .usually(r#"{"wait":45}"#)
     .hiding(&["seen"]),
@@ -146,7 +146,7 @@ pub static TOOLS: &[Tool] = &[
         "cancel_operation",
         Toolset::Processes,
         "Cancel an operation",
-        "Cancel a long operation that is under way.",
+        "Cancel a running operation.",
     )
     .destroys()
     .settles(),
@@ -155,7 +155,7 @@ pub static TOOLS: &[Tool] = &[
         "get_process_logs",
         Toolset::Logs,
         "Read logs",
-        "What processes wrote: the last lines, or with 'cursor' only what is new since an earlier reply. 'errors' or 'grep' (a regular expression) finds what matters. 'timeout' waits for new lines, at most 50 seconds a call.",
+        "Output of processes: the last lines, or with 'cursor' only lines after an earlier reply. Filter with 'errors' or 'grep' (a regular expression). 'timeout' waits for new lines, at most 50 seconds a call.",
     )
     .usually(r#"{"tail":100,"fold":true,"max_bytes":16000,"text":true}"#)
     .hiding(&["raw", "text", "max_line", "until", "invert", "tail_each", "fold", "max_bytes"])
@@ -165,7 +165,7 @@ pub static TOOLS: &[Tool] = &[
         "get_events",
         Toolset::Logs,
         "Read events",
-        "What happened: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only what is new; 'timeout' waits for it.",
+        "Events: starts, crashes with exit codes, restarts, health changes. Pass 'cursor' back to get only new events; 'timeout' waits for one.",
     )
     .usually(r#"{"tail":50,"limit":100}"#)
     .hiding(&["limit"])
@@ -201,14 +201,14 @@ pub static TOOLS: &[Tool] = &[
         "check_health",
         Toolset::System,
         "Check health",
-        "Whether all processes that should run are well, and what is wrong with those that are not.",
+        "Whether all processes that should run are healthy, and the problems of those that are not.",
     ),
     Tool::new(
         "service.add",
         "add_process",
         Toolset::System,
         "Define a process",
-        "Define a process with all settings, without starting it unless asked. start_process is enough for most.",
+        "Define a process with all settings, without starting it unless asked. Usually start_process is enough.",
     )
     .settles()
     .hiding(&["argv"]),
@@ -233,28 +233,28 @@ pub static TOOLS: &[Tool] = &[
         "list_operations",
         Toolset::System,
         "List operations",
-        "Long operations: those under way and the last that are over.",
+        "Long operations: running and recently ended ones.",
     ),
     Tool::new(
         "daemon.metrics",
         "get_metrics",
         Toolset::System,
         "Numbers",
-        "Numbers of processes, operations and Proctor itself.",
+        "Metrics of processes, operations and Proctor itself.",
     ),
     Tool::new(
         "daemon.status",
         "get_daemon_status",
         Toolset::System,
-        "How Proctor is",
-        "How Proctor itself is: versions, processes, listeners, problems.",
+        "Status of Proctor",
+        "Status of Proctor itself: versions, processes, listeners, problems.",
     ),
     Tool::new(
         "daemon.stop",
         "stop_daemon",
         Toolset::System,
-        "End Proctor",
-        "End Proctor and its processes; they come back when it is started again.",
+        "Stop Proctor",
+        "Stop Proctor and its processes; they come back when it starts again.",
     )
     .destroys(),
     Tool::new(
@@ -262,43 +262,43 @@ pub static TOOLS: &[Tool] = &[
         "upgrade_daemon",
         Toolset::System,
         "Upgrade Proctor",
-        "Replace the running Proctor by another binary, in place; processes run on.",
+        "Replace the running Proctor with another binary, in place; processes keep running.",
     )
     .destroys(),
     Tool::new(
         "audit.read",
         "read_audit",
         Toolset::System,
-        "Read the audit",
-        "Who did what lately, through which front, and what came of it.",
+        "Read the audit log",
+        "The newest entries of the audit log: caller, interface, operation and result.",
     ),
     Tool::new(
         "audit.verify",
         "verify_audit",
         Toolset::System,
-        "Verify the audit",
-        "Check that nobody altered what is written of who did what.",
+        "Verify the audit log",
+        "Check that the audit log was not altered.",
     ),
     Tool::new(
         "token.create",
         "create_token",
         Toolset::System,
-        "Make a token",
-        "Make a token for HTTP, TCP or MCP. Its secret is shown once.",
+        "Create a token",
+        "Create a token for HTTP, TCP or MCP. Its secret is shown once.",
     ),
     Tool::new(
         "token.list",
         "list_tokens",
         Toolset::System,
         "List tokens",
-        "The tokens that exist, without their secrets.",
+        "All tokens, without their secrets.",
     ),
     Tool::new(
         "token.revoke",
         "revoke_token",
         Toolset::System,
         "Revoke a token",
-        "Take a token back.",
+        "Revoke a token.",
     )
     .destroys()
     .settles(),
@@ -306,15 +306,15 @@ pub static TOOLS: &[Tool] = &[
         "token.path",
         "get_token_path",
         Toolset::System,
-        "Where the first token is",
-        "The file that holds the token of the first start.",
+        "File of the first token",
+        "The path of the file with the first token.",
     ),
     Tool::new(
         "mode.get",
         "get_mode",
         Toolset::System,
         "Show the mode",
-        "The runtime mode and what belongs to it.",
+        "The runtime mode and its features.",
     ),
     Tool::new(
         "mode.switch",

@@ -1,4 +1,4 @@
-//! Every operation is a tool, by a name that every client takes.
+//! Every operation is a tool with a name that every client accepts.
 
 use super::*;
 use crate::table;
@@ -13,7 +13,7 @@ fn every_operation_is_one_tool_and_every_tool_an_operation() {
     }
     assert_eq!(TOOLS.len(), table::TABLE.len());
     let names: BTreeSet<&str> = TOOLS.iter().map(|tool| tool.name).collect();
-    assert_eq!(names.len(), TOOLS.len(), "a name is there twice");
+    assert_eq!(names.len(), TOOLS.len(), "a name occurs twice");
 }
 
 #[test]

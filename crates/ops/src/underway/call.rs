@@ -1,4 +1,4 @@
-//! One operation under way or over: what it is, who asked for it, how far it got, how it ended.
+//! An operation in flight or ended: its name, its caller, its progress and its result.
 
 use crate::error::{Code, OpError};
 use crate::operation::{Caller, Meta, Role};
@@ -14,29 +14,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// Steps kept of one operation; the oldest go first.
+/// Maximum steps kept of one operation; the oldest are dropped first.
 const MOST_STEPS: usize = 64;
 
-/// Of what could not be taken back, this many are told: files of one change.
+/// Maximum reported changes that could not be undone: the files of one change.
 const MOST_LEFT: usize = 20;
 
-/// Of a step or a message this many characters: a command line that a person wrote.
+/// Maximum characters of a step or a message; enough for a command line.
 const LONGEST_STEP: usize = 4 << 10;
 
-/// A longer answer is not kept: whoever wants it waits for it.
+/// Maximum size of a kept response. For a longer one the caller has to wait.
 const LONGEST_ANSWER: usize = 512 << 10;
 
 /// An operation.
 pub struct Call {
-    /// Eight hexadecimal digits.
+    /// Id of eight hexadecimal digits.
     pub id: String,
     pub(crate) meta: &'static Meta,
-    /// Who may see what it answered.
+    /// Role that may see the response.
     pub(crate) role: Role,
     pub(crate) by: String,
-    /// The assistant that began it, if one did and has a name.
+    /// Assistant that started it, if it was one with a name.
     pub(crate) client: Option<ClientName>,
-    /// Services that are different when it is done.
+    /// Services that the operation changes.
     pub(crate) changes: Vec<ServiceName>,
     pub(crate) begun: Wall,
     progress: Mutex<Progress>,
@@ -44,13 +44,13 @@ pub struct Call {
     cancel: Notify,
 }
 
-/// How far it has got.
+/// Progress of an operation.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     pub steps: VecDeque<Step>,
-    /// `None` while it is under way.
+    /// `None` while it runs.
     pub end: Option<Ended>,
-    /// What is left of it although it was cancelled.
+    /// Changes that remain although it was cancelled.
     pub left: Vec<String>,
 }
 
@@ -59,9 +59,9 @@ pub struct Ended {
     pub at: Wall,
     pub outcome: Outcome,
     pub error: Option<OpError>,
-    /// What was asked for is not what is.
+    /// Code if the requested state was not reached.
     pub verdict: Option<Code>,
-    /// What it answered, as JSON, if it ran in the background.
+    /// Response as JSON, if it ran in the background.
     pub answer: Option<Box<str>>,
 }
 
@@ -114,7 +114,7 @@ impl Call {
         Call { changes, ..self }
     }
 
-    /// How far it has got now.
+    /// Returns the current progress.
     pub(crate) fn progress(&self) -> Progress {
         self.lock().clone()
     }
@@ -131,7 +131,7 @@ impl Call {
         self.lock().steps.len()
     }
 
-    /// Say what is being done.
+    /// Adds a step.
     pub(crate) fn say(&self, text: &str) {
         let (at, text) =
             (proctor_sys::clock::now().wall, beginning(text, LONGEST_STEP).into_owned());
@@ -145,13 +145,13 @@ impl Call {
         }
     }
 
-    /// Say what could not be taken back, which may be known only when it is over.
+    /// Records changes that could not be undone, possibly after the end.
     pub(crate) fn leave(&self, left: &[String]) {
         let told = left.iter().take(MOST_LEFT).map(|text| beginning(text, LONGEST_STEP));
         self.lock().left = told.map(|text| text.into_owned()).collect();
     }
 
-    /// Ask it to end where it is.
+    /// Asks the operation to end.
     pub(crate) fn cancel(&self) {
         self.cancelling.store(true, Ordering::Relaxed);
         self.cancel.notify_one();
@@ -167,7 +167,7 @@ impl Call {
         }
     }
 
-    /// It is over, with this answer.
+    /// Ends the operation with this response.
     pub(crate) fn end(&self, answer: &Result<Reply, OpError>, keep: bool) {
         self.end_at(proctor_sys::clock::now().wall, answer, keep);
     }
@@ -191,7 +191,7 @@ impl Call {
         self.lock().end = Some(end);
     }
 
-    /// Nobody goes on with it: how it ended, which is with this error unless it was over before.
+    /// Ends an abandoned operation with this error, unless it has ended before. Returns its outcome.
     pub(crate) fn give_up(&self, error: impl FnOnce() -> OpError) -> Outcome {
         let outcome = self.lock().end.as_ref().map(|end| end.outcome);
         outcome.unwrap_or_else(|| {
@@ -200,7 +200,7 @@ impl Call {
         })
     }
 
-    /// What is kept of it, once it is over.
+    /// Returns the size of the data kept after the end.
     pub(crate) fn bytes(&self) -> usize {
         let progress = self.lock();
         let steps: usize = progress.steps.iter().map(|step| step.text.len()).sum();
@@ -214,7 +214,7 @@ impl Call {
     }
 }
 
-/// An error without details that are longer than an answer may be.
+/// Returns the error without details that exceed the maximum of a response.
 fn kept(error: &OpError) -> OpError {
     let mut error = error.clone();
     if error_bytes(&error) > LONGEST_ANSWER {

@@ -1,9 +1,9 @@
-//! Operations that take a while: each has an id, says how far it has got, and can be cancelled.
+//! Long operations: each has an id, reports its progress, and can be cancelled.
 //!
-//! `dispatch` runs every such operation through `Underway::follow`, whoever asked and whether or not they wait. With
-//! `background` in its input an operation is answered at once with its id and goes on by itself. To cancel one is to drop its
-//! work where it waits: what the keeper was told by then stays told, and a command that it runs is killed.
-//! What is over is kept for a while, bounded in number, age and size.
+//! `dispatch` runs every long operation through `Underway::follow`, for any caller, waiting or not. With `background` in its
+//! input an operation returns its id at once and continues. Cancelling drops its work where it waits: requests already sent
+//! to the keeper stay, and a command that it runs is killed.
+//! Ended operations are kept for a while, bounded in number, age and size.
 
 mod call;
 
@@ -28,57 +28,56 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The field of an input that asks for an answer at once.
+/// Input field that asks for a response at once.
 pub(crate) const FLAG: &str = "background";
 
-/// What [`FLAG`] does, for help texts and schemas.
-pub(crate) const FLAG_HELP: &str =
-    "Answer at once with the id of an operation that goes on by itself";
+/// Help text and schema description of [`FLAG`].
+pub(crate) const FLAG_HELP: &str = "Return an operation id at once and continue in the background";
 
-/// Of those that are over, this many are kept: a day's work of a person, a few minutes of a script.
+/// Maximum ended operations kept: a day of a person's work, a few minutes of a script.
 const MOST_OVER: usize = 256;
 
-/// ... for this long: whoever wanted to know has asked.
+/// Maximum age of an ended operation.
 const OLDEST_MICROS: i64 = 3600 * 1_000_000;
 
-/// ... and this much of what they said and answered.
+/// Maximum size of the steps and responses kept.
 const MOST_ANSWERS: usize = 2 << 20;
 
-/// The answer to an operation in the background.
+/// Response of an operation in the background.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Begun {
-    /// The id by which it can be followed and cancelled
+    /// Id to follow and cancel the operation
     pub operation: String,
 }
 
 impl Begun {
-    /// An answer that is this and nothing else.
+    /// Decodes a response that consists of this and nothing else.
     pub(crate) fn of(output: &Value) -> Option<Begun> {
         serde_json::from_value(output.clone()).ok()
     }
 }
 
-/// All of them.
+/// All long operations.
 pub struct Underway {
     state: Mutex<State>,
-    /// Counts changes, for those who wait for one.
+    /// Counter of changes, for waiters.
     changes: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct State {
     running: Vec<Arc<Call>>,
-    /// Oldest first.
+    /// Ended operations, oldest first.
     over: VecDeque<Arc<Call>>,
     answers: usize,
-    /// Those of which it is not known yet what stays.
+    /// Operations whose changes may still be undone.
     unsettled: Vec<Arc<Call>>,
-    /// Work that nobody waits for; ends with the daemon.
+    /// Tasks without a waiter; they end with the daemon.
     tasks: JoinSet<()>,
 }
 
-/// Until this is dropped, it is not known whether what a call did stays, or it is being taken back.
+/// Held while the changes of a call may still be undone.
 pub(crate) struct Unsettled {
     underway: Arc<Underway>,
     call: Arc<Call>,
@@ -97,21 +96,21 @@ impl Default for Underway {
     }
 }
 
-/// A request that was let in, and how it is to be answered.
+/// An admitted request, and the form of its response.
 pub(crate) struct Work {
     pub(crate) request: Request,
     pub(crate) form: Form,
     pub(crate) background: bool,
-    /// Held as long as it is under way.
+    /// Held while the operation runs.
     pub(crate) permit: Permit,
     pub(crate) uses: Vec<Use>,
-    /// What the audit has of it.
+    /// Audit entry of the operation.
     pub(crate) noted: Option<Noted>,
-    /// What the request had in it that must not be told.
+    /// Secrets of the request, which must not be reported.
     pub(crate) private: Arc<[String]>,
 }
 
-/// Take the flag off an input, if this operation has it.
+/// Takes the flag off an input, if this operation has it.
 pub(crate) fn take_flag(meta: &Meta, input: &mut Map<String, Value>) -> Result<bool, OpError> {
     if !meta.goes_on() {
         return Ok(false);
@@ -124,7 +123,7 @@ pub(crate) fn take_flag(meta: &Meta, input: &mut Map<String, Value>) -> Result<b
 }
 
 impl Underway {
-    /// Run it to its end, in sight of everybody; in the background, let it run and say its id.
+    /// Runs the operation to its end, visible to all. In the background, returns its id at once.
     pub(crate) async fn follow(
         self: &Arc<Self>,
         context: &Context,
@@ -153,18 +152,18 @@ impl Underway {
         Ok(reply)
     }
 
-    /// What this call does is taken back if it is cancelled, or known only then.
+    /// Marks a call whose changes are undone if it is cancelled.
     pub(crate) fn unsettled(self: &Arc<Self>, call: &Arc<Call>) -> Unsettled {
         self.state().unsettled.push(Arc::clone(call));
         Unsettled { underway: Arc::clone(self), call: Arc::clone(call) }
     }
 
-    /// Is it not known yet whether what it did stays, or is it being taken back?
+    /// Returns true while the changes of a call may still be undone.
     pub(crate) fn is_unsettled(&self, call: &Arc<Call>) -> bool {
         self.state().unsettled.iter().any(|other| Arc::ptr_eq(other, call))
     }
 
-    /// Cancel what would be taken back then, and wait until it is. False if that takes longer.
+    /// Cancels operations whose changes are then undone, and waits for that. Returns false at the timeout.
     pub(crate) async fn settle(&self, within: Duration) -> bool {
         let settled = self.changed(|| {
             let mut unsettled = self.state().unsettled.clone();
@@ -175,7 +174,7 @@ impl Underway {
         tokio::time::timeout(within, settled).await.is_ok()
     }
 
-    /// Those under way, newest first, then those that are over, newest first.
+    /// Returns running operations, newest first, then ended ones, newest first.
     pub(crate) fn all(&self) -> Vec<Arc<Call>> {
         let mut state = self.state();
         state.forget_old(proctor_sys::clock::now().wall);
@@ -187,16 +186,16 @@ impl Underway {
         let found = self.all().into_iter().find(|call| call.id == id);
         found.ok_or_else(|| {
             OpError::new(Code::NotFound, format!("no operation '{id}'"))
-                .help("`proctor operation list` shows those under way and the last that are over")
+                .help("`proctor operation list` shows running and recently ended operations")
                 .details(json!({ "operation": id }))
         })
     }
 
-    /// Wait until one of them ends or says something, after `look` found that to be needed.
+    /// Waits until `look` returns true, and checks it after every change.
     pub(crate) async fn changed(&self, mut look: impl FnMut() -> bool) {
         let mut changes = self.changes.subscribe();
         while !look() {
-            // The sender lives in here.
+            // The sender lives in here, so the channel stays open.
             if changes.changed().await.is_err() {
                 return;
             }
@@ -238,7 +237,7 @@ impl State {
     }
 }
 
-/// A call that is on the list. Dropped before its end, it counts as cancelled.
+/// A listed call. If it is dropped before its end, it counts as cancelled.
 struct Seen {
     underway: Arc<Underway>,
     call: Arc<Call>,
@@ -280,13 +279,13 @@ impl Seen {
             noted.end(&context, &answer).await;
         }
         drop((permit, uses));
-        // It is kept for others to see.
+        // The error is kept and visible to other callers.
         let answer = answer.map_err(|error| quiet(error, &private));
         self.call.end(&answer, self.background);
         answer
     }
 
-    /// Reads are nobody's news.
+    /// Reads make no events.
     fn tell(&self, what: &'static str) {
         if self.call.meta.effect != Effect::Read {
             let (id, operation) = (self.call.id.clone(), self.call.meta.name);
@@ -299,30 +298,29 @@ impl Seen {
 impl Drop for Seen {
     fn drop(&mut self) {
         let outcome = self.call.give_up(|| cancelled(self.call.meta));
-        // A long poll that is over is of no interest to anybody.
+        // An ended long poll is of no interest.
         let keep = self.background || self.call.meta.effect != Effect::Read;
         self.underway.ended(&self.call, keep);
         self.tell(outcome.as_str());
     }
 }
 
-/// After how long an operation that nobody follows is too late.
+/// Returns the timeout error of an operation that cannot be followed.
 pub(crate) fn late(meta: &Meta) -> OpError {
     let (name, seconds) = (meta.name, meta.timeout.as_secs());
     OpError::new(Code::Timeout, format!("{name} took longer than {seconds} s"))
 }
 
 fn cancelled(meta: &Meta) -> OpError {
-    OpError::new(Code::Cancelled, format!("{} was cancelled", meta.name)).help(
-        "what services had been asked to do by then goes on; `proctor status` tells how they are",
-    )
+    OpError::new(Code::Cancelled, format!("{} was cancelled", meta.name))
+        .help("requests already sent to services continue; check them with `proctor status`")
 }
 
 impl crate::show::Show for Begun {
     fn show(&self, page: &mut crate::show::Page) {
         let id = &self.operation;
-        page.line().plain("operation ").name(id).plain(" goes on in the background");
-        page.line().dim(format!("  `proctor operation status {id} --wait` tells how it went"));
+        page.line().plain("operation ").name(id).plain(" continues in the background");
+        page.line().dim(format!("  see its result with `proctor operation status {id} --wait`"));
     }
 }
 

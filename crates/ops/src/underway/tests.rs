@@ -1,4 +1,4 @@
-//! What is kept of operations that are over, and what a call says of itself.
+//! Tests of the retention of ended operations and of their progress.
 
 use super::*;
 use crate::operation::{Caller, Role};
@@ -28,11 +28,11 @@ fn kept(calls: &[Arc<Call>], now: i64) -> usize {
 fn what_is_over_is_kept_for_a_while_bounded_in_number_age_and_size() {
     let many: Vec<_> = (0..300).map(|at| call(10, at)).collect();
     assert_eq!(kept(&many, 300), MOST_OVER);
-    assert_eq!(kept(&many[..10], OLDEST_MICROS + 5), 5, "those that ended before are too old");
+    assert_eq!(kept(&many[..10], OLDEST_MICROS + 5), 5, "operations that ended before are too old");
     assert_eq!(kept(&many[..10], 0), 10, "a clock that was set back makes nothing old");
     let large: Vec<_> = (0..10).map(|at| call(500 << 10, at)).collect();
     assert_eq!(kept(&large, 10), 4);
-    assert_eq!(call(600 << 10, 0).bytes(), 0, "a huge answer is not kept at all");
+    assert_eq!(call(600 << 10, 0).bytes(), 0, "a huge response is not kept");
 }
 
 #[test]
@@ -74,6 +74,6 @@ fn the_flag_is_taken_off_an_input_that_may_have_it() {
     assert!(check("service.stop", json!(true), Some(true)));
     assert!(check("service.stop", json!(null), Some(false)));
     check("service.stop", json!("yes"), None);
-    assert!(!check("service.list", json!(true), Some(false)), "it is an unknown field there");
+    assert!(!check("service.list", json!(true), Some(false)), "the field is unknown there");
     assert!(!check("service.wait", json!(true), Some(false)), "nobody would wait for it");
 }

@@ -1,4 +1,4 @@
-//! Has a service got to where it is waited for? Pure: what it was when the wait began, and what it is now.
+//! Decides whether a service has reached the awaited state. Pure: it compares the start of the wait with now.
 
 use super::{Missing, Until, Verdict};
 use crate::moment::seconds_between;
@@ -9,10 +9,10 @@ use proctor_core::wire::{PhaseView, RunView, ServiceState};
 use proctor_engine::api::{Health, ServiceView};
 use std::time::Duration;
 
-/// What is to be known of the moment when a wait began.
+/// State of a service at the start of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Before {
-    /// The run that was there.
+    /// Run at that time.
     pub(super) run: Option<RunId>,
 }
 
@@ -23,7 +23,7 @@ impl Before {
     }
 }
 
-/// Of a service that was removed while it was waited for.
+/// Verdict for a service that was removed during the wait.
 pub(super) fn gone(until: Until) -> Verdict {
     match until {
         Until::Stopped | Until::Settled | Until::Exit => Verdict::Reached,
@@ -58,7 +58,7 @@ fn running(state: &ServiceState) -> Verdict {
     match &state.phase {
         PhaseView::Up { .. } => Verdict::Reached,
         PhaseView::Failed { .. } => Verdict::Hopeless(Missing::State),
-        // It has ended, and does not come back by itself. One that never ran may be started yet.
+        // The service has ended and does not come back by itself. One that never ran may still be started.
         PhaseView::Down if state.last_exit.is_some() => Verdict::Hopeless(Missing::State),
         PhaseView::Down
         | PhaseView::Held
@@ -79,8 +79,8 @@ fn healthy(service: &ServiceView, state: &ServiceState) -> Verdict {
     }
 }
 
-/// Running; healthy and listening where that can be told, else having lived for a moment. One that crashed before has to live
-/// for a moment in any case: in a loop of crashes it listens again and again.
+/// Checks that the service runs and, where possible, is healthy and listens; otherwise that it has lived for a moment. After a
+/// crash it must live for a moment in any case: in a crash loop it listens again and again.
 fn ready(service: &ServiceView, state: &ServiceState, now: Wall) -> Verdict {
     let PhaseView::Up { run } = &state.phase else { return to_come(&state.phase) };
     let steady = steady(run, now);
@@ -130,7 +130,7 @@ fn settled(phase: &PhaseView) -> Verdict {
     }
 }
 
-/// The run that was there is over; or none was there, and the last one is.
+/// Checks that the run at the start of the wait has ended; without one, that the last run has.
 fn exited(before: Before, state: &ServiceState) -> Verdict {
     let last = state.last_exit.as_ref().map(|last| last.run);
     let there = state.phase.run().map(|run| run.id);
@@ -155,7 +155,7 @@ fn open(port: Option<u16>, phase: &PhaseView) -> Verdict {
     }
 }
 
-/// A line may come as long as something runs or is going to.
+/// A line may come while the service runs or will run.
 fn line(phase: &PhaseView) -> Verdict {
     match to_come(phase) {
         Verdict::Hopeless(_) => Verdict::Hopeless(Missing::Line),
@@ -165,7 +165,7 @@ fn line(phase: &PhaseView) -> Verdict {
     }
 }
 
-/// Of a service that does not run: is it going to by itself?
+/// Verdict for a service that does not run: whether it will run by itself.
 fn to_come(phase: &PhaseView) -> Verdict {
     match phase {
         PhaseView::Down | PhaseView::Failed { .. } => Verdict::Hopeless(Missing::State),

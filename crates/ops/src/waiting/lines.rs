@@ -1,8 +1,8 @@
-//! Waiting until each of some services has written a line that matches.
+//! Waits until each service has written a matching line.
 //!
-//! What is there already counts, so a line that came before the question is not missed: everything behind a cursor, or
-//! without one all that the present run (or, if none is there, the last one) has written. A service that is over is
-//! looked at once more after that is known: all of a run is stored before its end is told.
+//! Existing lines count, so a line written before the request is not missed: all lines after a cursor or, without one, all of
+//! the current (or last) run. A service that has ended is read again after its end is known, because all output of a run
+//! is stored before its end is reported.
 
 use super::{Missing, Verdict, Wait, Waited};
 use crate::error::OpError;
@@ -16,23 +16,23 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use tokio::time::{Instant, timeout_at};
 
-/// As much of a line as says what was found.
+/// Maximum length of a reported line.
 const MOST_OF_A_LINE: usize = 2000;
 
-/// A line that was waited for.
+/// A matching line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     pub service: String,
     pub text: String,
-    /// RFC 3339
+    /// Time in RFC 3339
     pub at: String,
     pub stream: StreamWord,
-    /// Right behind the line: `log.read` goes on from here
+    /// Cursor after the line, for `log.read`
     pub cursor: String,
 }
 
 impl Wait<'_> {
-    /// Until each has written a line that matches `pattern`, behind `cursor` or in its present run.
+    /// Waits until each service has written a line that matches `pattern`, after `cursor` or in its current run.
     pub(crate) async fn lines(
         &self,
         pattern: &str,
@@ -83,7 +83,7 @@ impl Wait<'_> {
         }
     }
 
-    /// Wait until the logs have grown or a service has changed, or until the time is over.
+    /// Waits until the logs have grown, a service has changed, or the time is over.
     async fn news(&self, generation: u64, query: &LogQuery) {
         let cursor = query.cursor.as_deref().unwrap_or_default();
         let either = async {
@@ -92,7 +92,7 @@ impl Wait<'_> {
                 () = self.context.engine.logs_changed(&query.services, cursor) => {}
             }
         };
-        // Or neither; the next look tells.
+        // Or neither; the next read shows which.
         let _ = timeout_at(self.deadline, either).await;
     }
 
@@ -106,7 +106,7 @@ impl Wait<'_> {
         Ok(Found { service: item.service.clone(), text, at, stream: item.stream, cursor })
     }
 
-    /// From the present run of each service on, or from its last one, or from the next.
+    /// Selects the current run of each service, or its last, or its next one.
     fn present(&self, view: &View) -> BTreeMap<ServiceName, RangeInclusive<RunId>> {
         let one = |name: &ServiceName| {
             let run = last_run(view, name).unwrap_or(RunId(u64::MAX));

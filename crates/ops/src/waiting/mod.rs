@@ -1,7 +1,7 @@
-//! Waiting for services: until they are in a state, ready, listening, over, or have written a line.
+//! Waits for services: until they reach a state, are ready, listen, have ended, or have written a line.
 //!
-//! The registry tells of states and the kernel of output; only whether a port is open has to be looked for, at a pace that
-//! follows how long was waited already, and only while the service runs. Dropping the wait ends it, wherever it is.
+//! The registry reports states and the kernel reports output. Only ports must be polled, at an interval that grows with the
+//! wait, and only while the service runs. Dropping the wait ends it.
 
 mod judge;
 mod lines;
@@ -21,55 +21,55 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The next look at a port comes after a tenth of the time that was waited, within these: soon enough for a server that is quick,
-/// rare enough for one that takes minutes.
+/// Bounds of the polling interval for ports, which is a tenth of the time waited: short enough for a quick server, rare enough
+/// for one that takes minutes.
 const SOONEST: Duration = Duration::from_millis(20);
 const LATEST: Duration = Duration::from_millis(500);
 
-/// Somebody else who has a port this long is not one who is just leaving.
+/// A foreign process that holds a port this long is not about to release it.
 const TAKEN_FOR: Duration = Duration::from_millis(500);
 
-/// What to wait for.
+/// Condition to wait for.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Until {
     Running,
-    /// Nothing of it runs and nothing is going to by itself
+    /// No process of the service runs, and none will start by itself
     Stopped,
     /// Neither starting nor stopping
     #[default]
     Settled,
-    /// Running, and its health check (if it has one) is content
+    /// Running, and its health check (if any) passes
     Healthy,
-    /// Healthy and, if it has a `port`, listening on it; with neither check nor port, running for a moment
+    /// Healthy and, if it has a `port`, listening on it; without check and port, running for a moment
     Ready,
-    /// The run that is there has ended; at once if none is there and the last one has
+    /// The current run has ended; without one, the last run has
     Exit,
-    /// It has written a line that matches `log`
+    /// The service has written a line that matches `log`
     Log,
-    /// It listens on `port`, or on its own
+    /// The service listens on `port`, or on its own port
     Port,
 }
 
-/// How it is about one service.
+/// Verdict for one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
     Reached,
-    /// If the service listens on this port.
+    /// Reached if the service listens on this port.
     IfOpen(u16),
     NotYet(Missing),
-    /// It will not get there by itself.
+    /// The service will not get there by itself.
     Hopeless(Missing),
 }
 
-/// What keeps a service from being where it is waited for.
+/// Missing condition of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Missing {
     State,
     Health,
-    /// It has to live for so much longer.
+    /// It must live this much longer.
     Steady(Duration),
     Exit,
     Port(u16),
@@ -80,7 +80,7 @@ enum Missing {
     Gone,
 }
 
-/// What is waited for, of which services.
+/// Awaited condition and services.
 pub(crate) struct Wait<'a> {
     pub(crate) context: &'a Context,
     pub(crate) names: &'a [ServiceName],
@@ -89,14 +89,14 @@ pub(crate) struct Wait<'a> {
     pub(crate) deadline: Instant,
 }
 
-/// What became of a wait.
+/// Result of a wait.
 pub(crate) struct Waited {
     pub(crate) reached: bool,
     pub(crate) hopeless: bool,
     pub(crate) generation: u64,
-    /// What each service lacks, in the order of the names.
+    /// Missing condition of each service, in the order of the names.
     missing: Vec<Option<Missing>>,
-    /// The lines that were waited for.
+    /// Matching lines.
     pub(crate) found: Vec<Found>,
 }
 
@@ -111,12 +111,12 @@ impl Waited {
         }
     }
 
-    /// Is this service not where it was waited for?
+    /// Returns true if this service has not reached the condition.
     pub(crate) fn lacks(&self, at: usize) -> bool {
         self.missing.get(at).is_some_and(Option::is_some)
     }
 
-    /// What is missing, a sentence for each service.
+    /// Returns the missing conditions, a sentence for each service.
     pub(crate) fn sentences(
         &self,
         names: &[ServiceName],
@@ -151,22 +151,23 @@ fn sentence(name: &ServiceName, missing: &Missing, service: Option<&ServiceStatu
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             format!("{name} has not passed its health check{why}")
         }
-        Missing::Steady(_) => format!("{name} has only just started"),
+        Missing::Steady(_) => format!("{name} has just started"),
         Missing::Exit => format!("{name} is {state}: its run has not ended"),
         Missing::Port(port) => format!("{name} is {state} and does not listen on port {port}"),
         Missing::Taken(port, by) => {
             let by = by.as_deref().unwrap_or("another process");
-            format!("port {port} is held by {by}, which is not of {name}")
+            format!("port {port} is in use by {by}, which does not belong to {name}")
         }
-        Missing::Line => format!("{name} is {state} and has written no line that matches"),
-        Missing::Never => format!("{name} has never run, and nothing is going to start it"),
+        Missing::Line => format!("{name} is {state} and has written no matching line"),
+        Missing::Never => format!("{name} has never run, and nothing will start it"),
         Missing::Gone => format!("{name} was removed"),
     }
 }
 
 impl Wait<'_> {
-    /// Until all are there, one cannot get there, or the time is over. `seen`: until anything changed after this
-    /// generation, whatever it is.
+    /// Waits until all services have reached the condition, one cannot, or the time is over. With `seen`, waits for
+    /// any change after
+    /// this generation.
     pub(crate) async fn states(&self, seen: Option<u64>) -> Waited {
         let began = Instant::now();
         let befores = self.befores();
@@ -184,7 +185,7 @@ impl Wait<'_> {
                 return waited;
             }
             let wake = next.map_or(self.deadline, |next| self.deadline.min(Instant::now() + next));
-            // Either something changed or the time is over; the next look tells which.
+            // Either something changed or the time is over; the next read shows which.
             let _ = timeout_at(wake, self.context.engine.changed(generation)).await;
         }
     }
@@ -209,7 +210,7 @@ impl Wait<'_> {
         })
     }
 
-    /// Find out about the ports that it depends on.
+    /// Checks the ports that the verdicts depend on.
     async fn look_at_ports(&self, verdicts: &mut [Verdict], taken: &mut HashMap<usize, Instant>) {
         let asked = verdicts.iter().enumerate().filter_map(|(at, verdict)| match verdict {
             Verdict::IfOpen(port) => Some((at, *port)),
@@ -241,7 +242,7 @@ impl Wait<'_> {
     }
 }
 
-/// How soon to look again though nobody tells of anything, after having waited for so long.
+/// Returns the polling interval after this wait, or `None` if every change is reported.
 fn next_look(verdicts: &[Verdict], waited: Duration) -> Option<Duration> {
     let pace = (waited / 10).clamp(SOONEST, LATEST);
     let after = |verdict: &Verdict| match verdict {
@@ -253,7 +254,7 @@ fn next_look(verdicts: &[Verdict], waited: Duration) -> Option<Duration> {
 }
 
 impl Wait<'_> {
-    /// The port that each service is waited for on; one must be known.
+    /// Checks that the port of each service is known.
     pub(crate) fn check_ports(&self) -> Result<(), OpError> {
         let without = self.context.engine.read(|view| {
             let own = |name: &ServiceName| view.services.get(name).and_then(|service| service.port);
@@ -262,7 +263,7 @@ impl Wait<'_> {
         match without {
             Some(name) => {
                 Err(OpError::bad_input(format!("{name} has no port in its configuration"))
-                    .help("say which one: give 'port'"))
+                    .help("give 'port'"))
             }
             None => Ok(()),
         }

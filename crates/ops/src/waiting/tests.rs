@@ -1,4 +1,4 @@
-//! What counts as "there", for everything that can be waited for and every state a service can be in.
+//! Tests of "reached", for every condition and every state of a service.
 
 use super::judge::Before;
 use super::*;
@@ -13,7 +13,7 @@ use proctor_engine::api::{Health, ServiceView};
 const STARTED: Wall = Wall(1_000_000);
 const LATER: Wall = Wall(9_000_000);
 
-/// A service whose last run that ended is `last`.
+/// Returns a service whose last ended run is `last`.
 fn service(phase: PhaseView, last: Option<u64>) -> ServiceView {
     let last = last.map(|id| LastExit { run: RunId(id), at: Wall(0), exit: Exit::Code(1) });
     let name = ServiceName::parse("web").unwrap();
@@ -205,7 +205,7 @@ fn a_port_is_looked_at_while_something_runs() {
     check(Until::Port, None, &with(PhaseView::Down), Hopeless(Missing::State));
     check(Until::Port, None, &with(failed()), Hopeless(Missing::State));
     let other = judge(Until::Port, Some(8080), Before { run: None }, &with(up(5)), LATER);
-    assert_eq!(other, IfOpen(8080), "the one that was asked for");
+    assert_eq!(other, IfOpen(8080), "the requested port");
 }
 
 #[test]
@@ -243,11 +243,11 @@ fn what_is_missing_is_a_sentence() {
         (
             up(5),
             Missing::Taken(3000, Some("node (pid 7)".into())),
-            "port 3000 is held by node (pid 7), which is not of web",
+            "port 3000 is in use by node (pid 7), which does not belong to web",
         ),
-        (up(5), Missing::Taken(3000, None), "port 3000 is held by another process"),
+        (up(5), Missing::Taken(3000, None), "port 3000 is in use by another process"),
         (up(5), Missing::Health, "web has not passed its health check"),
-        (up(5), Missing::Line, "web is running and has written no line that matches"),
+        (up(5), Missing::Line, "web is running and has written no matching line"),
         (up(5), Missing::Exit, "web is running: its run has not ended"),
     ] {
         let said = sentence(&name, &missing, Some(&status(phase)));
@@ -264,5 +264,5 @@ fn the_pace_follows_how_long_was_waited() {
         assert_eq!(next_look(&closed, waited), Some(pace), "after {waited:?}");
     }
     let told = [Verdict::NotYet(Missing::State), Verdict::NotYet(Missing::Line)];
-    assert_eq!(next_look(&told, Duration::ZERO), None, "nothing is looked for that is told");
+    assert_eq!(next_look(&told, Duration::ZERO), None, "reported changes are not polled");
 }

@@ -1,5 +1,6 @@
-//! What a person sees for an output: each `NAME.json` in `tests/golden` (named `OPERATION.case.json`) is shown as
-//! `NAME.txt`, at several widths. `UPDATE_GOLDEN=1` writes the texts anew; read the difference before committing it.
+//! Golden tests of readable output: each `NAME.json` in `tests/golden` (named `OPERATION.case.json`) is shown as
+//! `NAME.txt` at several
+//! widths. `UPDATE_GOLDEN=1` rewrites the texts; read the diff before committing it.
 
 use proctor_ops::show::{Page, Style};
 use proctor_ops::table::find;
@@ -7,7 +8,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Styles as marks, so that the golden text shows them.
+/// Draws styles as marks, so the golden text shows them.
 fn marked(style: Style, text: &str, out: &mut String) {
     let mark = match style {
         Style::Plain => return out.push_str(text),

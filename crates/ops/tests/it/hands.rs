@@ -1,5 +1,5 @@
-//! Every operation that changes services × whose the service is × who calls: refused if and only if the rule says so. The rule
-//! is written here a second time, in other words than in the code.
+//! Every operation that changes services × owner of the service × caller: refused if and only if the rule says so. The rule is
+//! written here a second time, independently of the code.
 
 use crate::played::Place;
 use proctor_ops::dispatch::dispatch;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// What each does to the service `$`.
+/// Requests that change the service `$`.
 const REQUESTS: &[(&str, &str)] = &[
     ("service.start", r#"{"names":["$"],"no_wait":true}"#),
     (
@@ -36,14 +36,14 @@ const REQUESTS: &[(&str, &str)] = &[
     ("service.remove", r#"{"names":["$"],"no_wait":true}"#),
 ];
 
-/// These concern every service that runs.
+/// Requests that concern every running service.
 const EVERYTHING: &[(&str, &str)] = &[
     ("service.stop", r#"{"names":["all"],"no_wait":true}"#),
     ("service.down", r#"{"keep_daemon":true,"no_wait":true}"#),
     ("daemon.stop", "{}"),
 ];
 
-/// These have a test of their own below, or change no service.
+/// Operations with a test of their own below, or that change no service.
 const OTHERS: &[&str] = &[
     "file.write",
     "file.edit",
@@ -70,7 +70,7 @@ const OTHERS: &[&str] = &[
     "git.resolve",
 ];
 
-/// Services, and whose each is: of assistant a, of assistant b, of a person, of a file, and of a file that says `assistants: view`.
+/// Services with their owners: assistant a, assistant b, a person, a file, and a file with `assistants: view`.
 const SERVICES: [(&str, Option<&str>); 5] = [
     ("mine", Some("a")),
     ("theirs", Some("b")),
@@ -118,7 +118,7 @@ fn up(file: &PathBuf) -> Value {
     json!({ "config": file, "environment": { "PATH": "/bin" }, "base_dir": "/", "no_wait": true })
 }
 
-/// A daemon in which all services run.
+/// Runs a daemon with all services.
 pub(crate) fn with_services(control: &str, body: impl AsyncFnOnce(&Place, Context)) {
     let place = Place::new();
     let file = write(&place, &FILE.replace("CONTROL", control));
@@ -131,11 +131,11 @@ pub(crate) fn with_services(control: &str, body: impl AsyncFnOnce(&Place, Contex
     });
 }
 
-/// All services as they were, whatever was done to this one.
+/// Restores all services after a change to this one.
 async fn restore(context: &Context, (service, owner): (&str, Option<&str>)) {
     let person = Caller::local(0);
     if !["filed", "viewed"].contains(&service) {
-        // It may be gone, or another's.
+        // It may be gone, or belong to another caller.
         ask(context, &person, "service.remove", json!({ "names": [service] })).await.ok();
         let add = json!({
             "name": service, "command": "true", "base_dir": "/", "environment": { "PATH": "/bin" },
@@ -159,7 +159,7 @@ fn an_assistant_changes_what_it_may_and_everybody_else_everything() {
             for caller in callers() {
                 for (service, owner) in SERVICES {
                     for (name, input) in REQUESTS {
-                        // That one names two; the other is allowed.
+                        // This one names two services; the other is allowed.
                         if input.contains("mine") && caller.client.is_none() && control == "own" {
                             continue;
                         }
@@ -207,7 +207,7 @@ fn what_concerns_every_service_is_refused_for_one_that_runs() {
                     restore(&context, SERVICES[0]).await;
                 }
             }
-            // Of what neither runs nor will, nothing is changed by that.
+            // This changes nothing for a service that neither runs nor will run.
             let (person, down) =
                 (Caller::local(0), json!({ "keep_daemon": true, "no_wait": true }));
             ask(&context, &person, "service.down", down.clone()).await.unwrap();
@@ -246,7 +246,7 @@ fn nobody_is_kept_from_looking() {
     });
 }
 
-/// Reload a file and run it, each as assistant a; what is refused changes nothing. Afterwards all is as before.
+/// Reloads a file and applies it, both as assistant a, and restores the state. A refused call changes nothing.
 async fn apply(place: &Place, context: &Context, text: &str) -> [Result<(), OpError>; 2] {
     let mut answers = Vec::new();
     for name in ["config.reload", "service.up"] {
@@ -343,7 +343,7 @@ fn a_file_changes_for_an_assistant_only_what_the_assistant_may_change() {
         let narrow = file.replacen("supervisor:\n", &format!("supervisor:\n  {narrow}\n"), 1);
         says(apply(place, &context, &narrow).await, ["ok", "ok"]);
     });
-    // The same by a person is what it says.
+    // A person may do this.
     with_services("own", async |place, context| {
         let free = write(place, "supervisor: { services: {} }");
         ask(&context, &Caller::local(0), "service.up", up(&free)).await.unwrap();
@@ -352,7 +352,7 @@ fn a_file_changes_for_an_assistant_only_what_the_assistant_may_change() {
     });
 }
 
-/// An operation that runs until it is cancelled, begun by this caller; its id.
+/// Starts an operation that runs until it is cancelled, and returns its id.
 async fn begin(context: &Context, caller: &Caller, service: &str) -> Value {
     let input = json!({
         "service": service, "pre_commands": ["/bin/sleep 60"], "wait": 0, "background": true,

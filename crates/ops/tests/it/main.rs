@@ -1,4 +1,4 @@
-//! The table as a whole, and what outputs look like to a person.
+//! Tests of the whole table, and of the readable output.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

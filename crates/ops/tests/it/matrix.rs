@@ -1,5 +1,6 @@
-//! Every operation × every front × everybody who may call: allowed if and only if the rule says so, and in the audit as it
-//! should be. The rule is written here a second time, in other words than in the code.
+//! Every operation × every front × every caller: allowed if and only if the rule says so, and recorded in the audit
+//! log. The rule is
+//! written here a second time, independently of the code.
 
 use crate::played::Place;
 use proctor_ops::dispatch::dispatch;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Requests and the least that each takes. Services are called by a name that nobody has: what is allowed comes to nothing.
+/// Requests with their minimum role. The service does not exist, so an allowed request has no effect.
 const REQUESTS: &[(Role, &str, &str)] = &[
     (Role::Viewer, "service.list", "{}"),
     (Role::Viewer, "service.status", r#"{"names":["nobody"]}"#),
@@ -105,7 +106,7 @@ fn the_matrix_asks_for_every_operation() {
     assert_eq!(asked, there, "add what is new to REQUESTS, with the role it takes");
 }
 
-/// Who may call, and up to what.
+/// Callers with their maximum role.
 fn callers() -> Vec<(Caller, Option<Role>)> {
     let assistant = Caller::local(0).through(Front::Mcp, ClientName::parse("assistant"));
     let mut callers = vec![(Caller::local(0), Some(Role::Admin)), (assistant, Some(Role::Admin))];
@@ -125,7 +126,7 @@ fn callers() -> Vec<(Caller, Option<Role>)> {
     callers
 }
 
-/// The lines that the audit must have of a call, as `kind code`.
+/// Returns the expected audit lines of a call, as `kind code`.
 fn expected_lines(name: &str, least: Role, allowed: bool, code: &str) -> Vec<String> {
     let effect = find(name).unwrap().meta.effect;
     match (allowed, effect) {
@@ -146,12 +147,12 @@ async fn code_of(context: &Context, caller: &Caller, name: &str, input: Value) -
     }
 }
 
-/// Ask for everything as everybody; `offered` is what the configuration offers over the network, `most` the role that it lets
-/// assistants have.
+/// Calls everything as every caller; `offered` selects the operations offered over the network, `most` is the maximum role of
+/// assistants.
 async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool, most: Role) -> Vec<String> {
     let mut expected = Vec::new();
     for (caller, role) in callers() {
-        // As if nobody else had been refused: beyond a few, refusals are only counted.
+        // With fresh limits: beyond a few, refusals are only counted.
         let context = &Context { limits: Arc::default(), ..context.clone() };
         for (least, name, input) in REQUESTS {
             let input: Value = serde_json::from_str(input).unwrap();
@@ -176,7 +177,7 @@ async fn ask_all(context: &Context, offered: impl Fn(&str) -> bool, most: Role) 
     expected
 }
 
-/// The audit without the marks of daemons, as `kind code front operation`.
+/// Returns the audit log without the marks of daemons, as `kind code front operation`.
 fn written(place: &Place) -> Vec<String> {
     let text = |line: &Value, key: &str| line[key].as_str().unwrap_or("-").to_owned();
     let lines = place.audit();
@@ -195,7 +196,7 @@ fn everybody_may_do_what_the_rule_says_and_everything_is_written_down() {
     let mut expected = Vec::new();
     place.daemon(async |context| {
         expected = ask_all(&context, |_| true, Role::Admin).await;
-        // What nobody waits for is written in its turn: this is the last.
+        // Entries are written in order, so this is the last.
         code_of(&context, &Caller::local(0), "service.stop", json!({ "names": ["last"] })).await;
     });
     let mut written = written(&place);

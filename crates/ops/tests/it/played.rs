@@ -1,5 +1,4 @@
-//! A keeper that is played, so that operations run against a real engine: it has no processes, and what is wished of a service is
-//! so.
+//! A fake keeper, so operations run with a real engine: it has no processes and reports every wish as fulfilled.
 
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
@@ -28,7 +27,7 @@ impl Place {
         Place { folder, home }
     }
 
-    /// Be a daemon here for the length of `body`.
+    /// Runs a daemon for the length of `body`.
     pub(crate) fn daemon(&self, body: impl AsyncFnOnce(Context)) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let end = Arc::new(Mutex::new(ours.try_clone().unwrap()));
@@ -50,7 +49,7 @@ impl Place {
         keeper.join().unwrap();
     }
 
-    /// Every line of the audit.
+    /// Returns every line of the audit log.
     pub(crate) fn audit(&self) -> Vec<serde_json::Value> {
         let text = std::fs::read_to_string(self.home.audit().join("00000001.jsonl"));
         let text = text.unwrap_or_default();
@@ -101,7 +100,7 @@ fn answers(message: &ToKeeper) -> Vec<FromKeeper> {
     answers
 }
 
-/// Each run has a number of its own, as each request has.
+/// Each run has its own number, like each request.
 fn wished(request: u64, name: &ServiceName, wish: Wish) -> FromKeeper {
     let run = RunView { id: RunId(request + 1), pid: u32::MAX, started: Wall(0), cgroup: None };
     let phase = match wish {
@@ -121,6 +120,6 @@ fn wished(request: u64, name: &ServiceName, wish: Wish) -> FromKeeper {
 fn say(stream: &mut UnixStream, message: &FromKeeper) {
     let mut bytes = Vec::new();
     encode(message, &mut bytes).unwrap();
-    // The daemon may have left.
+    // The daemon may have ended.
     stream.write_all(&bytes).ok();
 }

@@ -1,4 +1,4 @@
-//! Every line of the table is complete: a front needs nothing else to offer it.
+//! Checks that every entry of the table is complete, so a front needs nothing else.
 
 use clap::Command;
 use proctor_ops::operation::Effect;
@@ -45,7 +45,7 @@ fn every_command_has_a_summary_and_an_example_of_itself() {
         assert!(!meta.summary.is_empty() && !meta.summary.ends_with('.'), "{}", meta.name);
         let example = format!("\n  proctor {}", meta.cli.join(" "));
         assert!(meta.details.contains(&example), "{} has no example", meta.name);
-        // Paragraphs are wrapped by whoever shows them; an example cannot be.
+        // Paragraphs are wrapped for display; an example is not.
         let mut examples = meta.details.lines().filter(|line| line.starts_with("  "));
         assert!(examples.all(|line| line.len() <= 100), "{}: an example is too wide", meta.name);
         let command = (entry.augment())(clap::Command::new("x"));
@@ -228,7 +228,7 @@ fn command_lines_that_contradict_themselves_are_refused() {
     }
 }
 
-/// What is generated for programs names fields, and what has to be there is said to.
+/// Generated texts for programs name fields, and mark required ones.
 #[test]
 fn operations_on_git_say_what_they_need_and_nothing_of_a_shell() {
     for (name, field) in [("git.blame", "path"), ("git.restore", "paths")] {

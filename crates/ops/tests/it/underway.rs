@@ -1,4 +1,4 @@
-//! Operations that are under way or over, and others who look at them or end them.
+//! Running and ended operations, and other callers that read or cancel them.
 
 use crate::played::Place;
 use proctor_ops::dispatch::dispatch;
@@ -22,7 +22,7 @@ fn token(role: Role) -> Caller {
     Caller::remote(principal, Front::Rest, "10.0.0.1:1".parse().unwrap())
 }
 
-/// Begin it as the owner; its id.
+/// Starts an operation as the owner and returns its id.
 async fn begin(context: &Context, name: &str, mut input: Value) -> Value {
     input["background"] = json!(true);
     let begun = ask(context, Caller::local(0), name, input).await.unwrap();
@@ -55,7 +55,7 @@ fn what_is_kept_of_an_operation_has_no_secrets_in_it() {
         let text = format!("{status} {list}");
         assert!(!text.contains("hunter2"), "{text}");
         assert!(text.contains("token=***"), "{text}");
-        // Refused before it begins.
+        // Refused before it starts.
         let input = json!({ "names": [secret, "--token", secret], "background": true });
         let refused = ask(&context, Caller::local(0), "service.restart", input).await.unwrap_err();
         let text = format!("{refused:?}");

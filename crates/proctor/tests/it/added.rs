@@ -1,4 +1,4 @@
-//! Services that are defined at run time: kept over everything, and gone when they are removed.
+//! Services defined at run time: kept over every restart, and gone when they are removed.
 
 use crate::support::{LIMIT, lines, pid, service, services, status, up, wait_state};
 use crate::survival::kill_proctor;
@@ -10,7 +10,7 @@ fn names(home: &Home) -> Vec<String> {
     all.map(|service| service["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What a reboot leaves: no process and no runtime directory.
+/// Simulates a reboot: no process and no runtime directory.
 fn reboot(home: &Home, services: &[&str]) {
     let pids: Vec<u32> = services.iter().map(|name| pid(home, name)).collect();
     kill_proctor(home);
@@ -109,7 +109,7 @@ fn a_removed_service_leaves_its_logs_until_they_are_purged() {
     let (code, said) = home.fail(["logs", "purged"]);
     assert_eq!(code, 3, "{said}");
     assert!(!home.path().join("logs/purged").exists());
-    // Whoever gets the name again goes on where the logs end, and nothing comes back by itself.
+    // A new service with the name continues the logs, and nothing comes back by itself.
     home.ok(["add", "kept", "--start", "--", &victim, "--lines", "1"]);
     wait_until("one more line", LIMIT, || lines(&home, "kept", &[]).len() == 4);
     home.ok(["remove", "kept", "--purge"]);
@@ -176,7 +176,7 @@ fn an_addition_that_the_keeper_cannot_take_leaves_nothing_and_everything_can_be_
     let web = pid(&home, "web");
     let (folder, aside) = (home.path().join("run/services"), home.path().join("run/aside"));
     std::fs::write(&aside, "in its place").unwrap();
-    // In one step: a folder that is gone is made anew at once.
+    // In one step, because a missing folder is created again at once.
     let exchange = rustix::fs::RenameFlags::EXCHANGE;
     rustix::fs::renameat_with(rustix::fs::CWD, &aside, rustix::fs::CWD, &folder, exchange).unwrap();
     let added = home.run(["add", "n", "--command", "/bin/true"]);

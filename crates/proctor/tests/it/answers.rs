@@ -1,4 +1,4 @@
-//! What scripts rely on: exit codes that tell errors apart, one JSON document for every command, completions.
+//! Interface for scripts: exit codes that distinguish errors, one JSON document for every command, completions.
 
 use crate::support::{LIMIT, service, services, up, wait_state};
 use proctor_testkit::{Home, finish, victim};
@@ -76,7 +76,7 @@ fn errors_are_told_apart_by_exit_code_and_by_name() {
     }
 }
 
-/// What went wrong with a service is in the answer, which is still one document.
+/// The failure of a service is in the response, which is still one document.
 #[test]
 fn a_failed_start_is_an_answer_with_an_exit_code() {
     let home = Home::new();
@@ -154,7 +154,7 @@ fn completions_are_scripts_that_their_shell_understands() {
         let file = home.write(&format!("completion.{shell}"), &script);
         let mut command = Command::new(shell);
         command.arg(check).arg(&file);
-        // Only bash is on every machine; of a shell that is not there, the text must do.
+        // Only bash is on every machine; for a missing shell the text must do.
         if Command::new(shell).arg("--version").output().is_ok() {
             let output = finish(&mut command, LIMIT);
             assert!(

@@ -1,4 +1,4 @@
-//! Who did what: written before and after it is done, found out when altered, and nothing is done that cannot be written.
+//! The audit log: written before and after a change, verified, and required for every change.
 
 use crate::support::{LIMIT, pid, service, services, status, up, web};
 use proctor_testkit::{Home, finish, wait_until};
@@ -9,13 +9,13 @@ fn file(home: &Home) -> PathBuf {
     home.path().join("audit/00000001.jsonl")
 }
 
-/// Every record, as it is written.
+/// Returns every record as it is written.
 fn records(home: &Home) -> Vec<Value> {
     let text = std::fs::read_to_string(file(home)).unwrap();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The operations of the audit with what became of them.
+/// Returns the operations of the audit log with their results.
 #[track_caller]
 fn entries(home: &Home, more: &[&str]) -> Vec<String> {
     let mut words = vec!["audit", "read", "-n", "1000"];
@@ -75,7 +75,7 @@ fn whoever_alters_the_audit_is_found_out_with_or_without_a_daemon() {
     let home = up(&web(&[], ""));
     home.ok(["stop", "web"]);
     home.ok(["start", "web"]);
-    assert!(home.ok(["audit", "verify"]).contains("the audit is as it was written"));
+    assert!(home.ok(["audit", "verify"]).contains("the audit log is intact"));
     home.ok(["down"]);
     let said = home.json(["audit", "verify"]);
     assert_eq!((&said["intact"], &said["unfinished"]), (&true.into(), &serde_json::json!([])));
@@ -90,7 +90,7 @@ fn whoever_alters_the_audit_is_found_out_with_or_without_a_daemon() {
     std::fs::write(file(&home), shorter[..4].join("\n") + "\n").unwrap();
     let said = String::from_utf8(home.run(["audit", "verify"]).stdout).unwrap();
     assert!(said.contains("are missing at the end"), "{said}");
-    // A daemon that comes then says so for ever.
+    // Every later daemon reports it.
     home.ok(["daemon", "start"]);
     wait_until("it is noticed", LIMIT, || {
         let said = String::from_utf8(home.run(["audit", "verify"]).stdout).unwrap();
@@ -132,7 +132,7 @@ fn without_an_audit_nothing_but_stopping_is_done_and_reading_goes_on() {
     assert!(said.contains("a daemon noticed"), "{said}");
 }
 
-/// A home with `web` up, whose failpoints can be armed.
+/// A home with `web` up and failpoints that can be armed.
 fn armed(point: &str, action: &str) -> Home {
     let home = Home::new();
     home.write("proctor.yaml", &web(&[], ""));
@@ -155,7 +155,7 @@ fn a_daemon_killed_while_it_writes_leaves_a_line_that_the_next_one_marks() {
         let verdict = home.json(["audit", "verify"]);
         assert_eq!(verdict["intact"], true, "{verdict:#}");
         assert!(verdict["notes"].to_string().contains("its writer was killed"), "{verdict:#}");
-        // The first line is that it begins, the second that it has ended.
+        // The first line is the start, the second the end.
         assert_eq!(status(&home, "web")["wish"] == "down", done);
         let unfinished = verdict["unfinished"].as_array().unwrap().len();
         assert_eq!(unfinished, usize::from(done), "{verdict:#}");
@@ -173,7 +173,7 @@ fn what_was_begun_when_the_daemon_was_killed_is_visible() {
     });
     assert_eq!(entries(&home, &["--code", "unfinished"]), ["service.restart web -"]);
     let said = home.ok(["audit", "verify"]);
-    assert!(said.contains("begun and without a result"), "{said}");
+    assert!(said.contains("without a result"), "{said}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Logs for those who pay for each byte: pages of a size, long lines, repeated ones, errors and what is near them.
+//! Logs within a byte budget: pages, long lines, repeated lines, errors and their context.
 
 use crate::support::{LIMIT, lines, service, services, shell, up, wait_state, web};
 use proctor_testkit::{Home, kill9, wait_until};
 use serde_json::{Value, json};
 
-/// What `log.read` answers, over the operation's own door.
+/// Returns the response of `log.read`.
 #[track_caller]
 fn read(home: &Home, input: &Value) -> Value {
     let answer = crate::support::ask(home, "log.read", input);
@@ -54,7 +54,7 @@ fn of_the_last_lines_the_newest_are_in_the_answer() {
     assert!(answer.to_string().len() < 2500);
     let note = home.run(["logs", "web", "-n", "500", "--max-bytes", "2000"]);
     let (out, err) = (String::from_utf8_lossy(&note.stdout), String::from_utf8_lossy(&note.stderr));
-    assert!(out.ends_with("line 1000\n") && err.contains("older lines were left out"), "{err}");
+    assert!(out.ends_with("line 1000\n") && err.contains("older lines were omitted"), "{err}");
     let forward = home.run(["logs", "web", "--since", "1h", "--max-bytes", "2000"]);
     let err = String::from_utf8_lossy(&forward.stderr).into_owned();
     let cursor = err.trim().rsplit(' ').next().unwrap();

@@ -1,4 +1,4 @@
-//! `execute`: what a command's end means, and that nothing of it is left, whatever happens meanwhile.
+//! `execute`: the meaning of a command's end, and no process left afterwards.
 
 use crate::support::{LIMIT, shell, up};
 use proctor_testkit::{Home, alive, kill9, wait_until};
@@ -18,7 +18,7 @@ fn wait_pid(home: &Home, file: &str) -> u32 {
     pid_in(home, file).unwrap()
 }
 
-/// Whatever its exit code, the document it prints.
+/// Returns the printed document, for any exit code.
 #[track_caller]
 fn document(home: &Home, args: &[&str]) -> Value {
     let output = home.run([&["--json"], args].concat());
@@ -48,7 +48,7 @@ fn the_exit_code_is_the_truth() {
 #[test]
 fn each_stream_of_a_command_goes_to_its_own_whatever_its_exit_code() {
     let home = idle();
-    for (code, remark) in [(0, None), (3, Some("it exited with code 3\n"))] {
+    for (code, remark) in [(0, None), (3, Some("exited with code 3\n"))] {
         let script = format!("echo out; echo err >&2; exit {code}");
         let output = home.run(["execute", "--", "sh", "-c", &script]);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "out\n", "{output:?}");

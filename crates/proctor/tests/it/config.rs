@@ -1,4 +1,4 @@
-//! `proctor.yaml`, its errors, and where values come from.
+//! `proctor.yaml`, its errors, and the origin of values.
 
 use crate::support::{LIMIT, lines, pid, service, services, status, up, wait_state, web};
 use proctor_testkit::{Home, victim, wait_until};

@@ -1,4 +1,4 @@
-//! The control port of the real daemon: every command that programs and people know, in its exact shape.
+//! The control port of the real daemon: every known command in its exact shape.
 
 use crate::support::{LIMIT, pid, service, services, status, wait_state};
 use proctor_testkit::Home;
@@ -21,7 +21,7 @@ impl Control {
         Control { stream, reader }
     }
 
-    /// One that has said who it is.
+    /// Returns an authenticated connection.
     #[track_caller]
     pub(crate) fn known(home: &Home, token: &str) -> Control {
         let mut control = Control::connect(home.port("tcp"));
@@ -30,7 +30,7 @@ impl Control {
         control
     }
 
-    /// What it answers to a line of JSON, as it comes.
+    /// Returns the response to a line of JSON.
     #[track_caller]
     pub(crate) fn line(&mut self, said: &str) -> String {
         self.stream.write_all(format!("{said}\n").as_bytes()).unwrap();
@@ -49,7 +49,7 @@ impl Control {
         answer
     }
 
-    /// What it answers to plain words, without the empty line.
+    /// Returns the response to plain words, without the empty line.
     #[track_caller]
     pub(crate) fn say(&mut self, words: &str) -> String {
         self.stream.write_all(format!("{words}\n").as_bytes()).unwrap();
@@ -66,12 +66,12 @@ impl Control {
     }
 }
 
-/// The token of the first start.
+/// Returns the token of the first start.
 pub(crate) fn admin(home: &Home) -> String {
     std::fs::read_to_string(home.path().join("token")).unwrap().trim().to_owned()
 }
 
-/// A home whose daemon listens, with these services up.
+/// Returns a home whose daemon listens, with these services up.
 #[track_caller]
 pub(crate) fn listening(config: &str) -> Home {
     let home = Home::listening();
@@ -180,7 +180,7 @@ const WORKFLOW: [&str; 5] = [
     "overall_success",
 ];
 
-/// A home in which these commands may be run over the network.
+/// Returns a home in which these commands may be run over the network.
 pub(crate) fn permissive(allowed: &str) -> Home {
     let services = services(&[service("web", &["--lines", "3"], "")]);
     let security = format!("supervisor:\n  security: {{ execute: {{ allowed: {allowed} }} }}\n");
@@ -333,7 +333,7 @@ fn the_general_form_is_the_document_of_the_command_line() {
     }
 }
 
-/// What differs from one moment to the next.
+/// Removes values that change with time.
 pub(crate) fn forget_times(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -388,7 +388,7 @@ fn a_token_that_was_taken_back_ends_a_session_that_used_it() {
     assert_eq!(control.ask(&restart)["data"]["code"], "unauthenticated");
 }
 
-/// Needs root: a process of another user connects, and is nobody.
+/// Needs root: a process of another user connects without rights.
 #[test]
 fn another_user_of_this_machine_sees_nothing_without_a_token() {
     if !rustix::process::geteuid().is_root() {

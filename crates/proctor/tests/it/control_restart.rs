@@ -1,5 +1,5 @@
-//! Restarts and health over the control port: the service that is meant without a name, variables for the commands around a
-//! restart, and a health check that fails.
+//! Restarts and health over the control port: the default service, variables for the commands around a restart, and a failing
+//! health check.
 
 use crate::control::{Control, admin, listening};
 use crate::support::{pid, service, services, wait_state, web};

@@ -1,4 +1,4 @@
-//! Deaths of Proctor's own processes at awkward moments: what was written and how it ended is known afterwards.
+//! Deaths of Proctor's processes at awkward moments: output and exit are known afterwards.
 
 use crate::support::{
     LIMIT, lines, marks, pid, replace_keeper, service, services, status, up, wait_state,
@@ -7,14 +7,14 @@ use proctor_testkit::{Home, alive, kill9, proctor, signal, victim, wait_until};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Whether the kernel tells how a process ended to others than its parent.
+/// Returns true if the kernel reports an exit to processes other than the parent.
 fn kernel_tells_exits() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.trim().parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15)
 }
 
-/// The exit is the true one where the kernel tells it; where it does not, it may be `unknown`, but never invented.
+/// Checks the exit: exact if the kernel reports it, otherwise possibly `unknown`, but never invented.
 #[track_caller]
 fn check_exit(now: &Value, code: i64) {
     let exit = &now["last_exit"];
@@ -54,7 +54,7 @@ fn the_daemon_is_a_witness_of_what_happens_while_no_keeper_lives() {
     kill9(keeper);
     wait_until("the keeper is gone", LIMIT, || !alive(keeper));
     kill9(home.guard_pid());
-    // Nobody of Proctor's runs now. The service says its last words and ends.
+    // No process of Proctor runs now. The service writes its last output and ends.
     std::fs::write(home.path().join("go"), "").unwrap();
     wait_until("the service is gone", LIMIT, || !alive(service));
     signal(daemon, Signal::CONT);
@@ -100,8 +100,8 @@ fn a_session_works_though_the_keeper_dies_between_any_two_commands() {
     assert!(!alive(db));
 }
 
-/// Without a pause: a command meets Proctor at whatever moment of the takeover. It does what it says, or says that it
-/// should be tried again; services notice nothing either way.
+/// Without a pause, a command meets Proctor at any moment of the takeover. It works, or asks for a retry; services are not
+/// affected.
 #[test]
 fn a_command_during_a_takeover_works_or_asks_to_be_tried_again() {
     let home = up(&services(&[service("web", &[], "")]));
@@ -142,7 +142,7 @@ fn term_ends_the_keeper_in_order() {
         assert_eq!((alive(polite), alive(stubborn), alive(stays)), (false, false, true));
         let log = std::fs::read_to_string(home.path().join("logs/polite/stdout.00000001.log"));
         assert_eq!(log.unwrap(), "line 1\n");
-        // They were wanted, and an end of Proctor is no change of mind.
+        // They were wanted, and an end of Proctor does not change that.
         home.ok(["daemon", "start"]);
         for name in ["polite", "stubborn"] {
             wait_state(&home, name, "running");
@@ -158,7 +158,7 @@ fn an_upgrade_to_a_copy_elsewhere_runs_the_copy() {
     let home = up(&services(&[service("web", &["--lines", "1"], "")]));
     let (keeper, web) = (home.keeper_pid(), pid(&home, "web"));
     let copy = home.path().join("new version");
-    // Not by us: a process that another test begins would have it open for writing, too, and then nobody can run it.
+    // With `cp`, because a process forked by another test would have it open for writing, and it could not be executed.
     let copied = std::process::Command::new("cp").arg(proctor()).arg(&copy).status().unwrap();
     assert!(copied.success());
     let copy_text = copy.display().to_string();
@@ -167,7 +167,7 @@ fn an_upgrade_to_a_copy_elsewhere_runs_the_copy() {
     for pid in [home.keeper_pid(), home.daemon_pid()] {
         assert_eq!(std::fs::read_link(format!("/proc/{pid}/exe")).unwrap(), copy);
     }
-    // Replacing a file while it runs is what package managers do: the next daemon, and the next keeper, still come.
+    // Package managers replace a running file: the next daemon and the next keeper still start.
     std::fs::remove_file(&copy).unwrap();
     let daemon = home.daemon_pid();
     kill9(daemon);
@@ -179,8 +179,8 @@ fn an_upgrade_to_a_copy_elsewhere_runs_the_copy() {
     assert_eq!((exe, pid(&home, "web")), (proctor(), web));
 }
 
-/// The new program takes its time: first it lets the service say its last words and end. Only what the shell does itself
-/// is used here, for a child of the shell's could be taken for the service.
+/// The new program is slow: first it lets the service write its last output and end. It uses only shell builtins, because a child
+/// of the shell could be taken for the service.
 #[test]
 fn what_a_service_says_that_ends_during_an_upgrade_is_stored() {
     let home = Home::new();

@@ -1,19 +1,19 @@
-//! What the documentation shows is true: its configurations are right, its commands exist.
+//! Checks the documentation: its configurations are valid, its commands exist.
 
 use crate::control::{Control, admin, listening};
 use crate::support::{service, services, shell};
 use proctor_testkit::{Home, Http, free_port, victim};
 use std::path::{Path, PathBuf};
 
-/// One fenced block of a page.
+/// A fenced block of a page.
 pub(crate) struct Block {
-    /// `README.md:12`, to find it again.
+    /// Position: `README.md:12`.
     pub(crate) place: String,
     pub(crate) language: String,
     pub(crate) text: String,
 }
 
-/// The pages a user reads.
+/// Pages for users.
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let docs = std::fs::read_dir(root.join("docs")).unwrap();
@@ -85,7 +85,7 @@ fn the_first_configuration_of_the_readme_runs_as_it_is_written() {
     }
 }
 
-/// The word after `proctor` and its own options.
+/// Returns the word after `proctor` and its own options.
 fn command_of(line: &str) -> Option<&str> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
     let mut words = line.split_whitespace();
@@ -121,7 +121,7 @@ fn every_command_in_the_documentation_exists() {
     assert!(seen >= 5, "only {seen} commands were found in {} blocks", blocks.len());
 }
 
-/// What is typed and what comes back, as a block shows it.
+/// Returns the typed lines of a block with their output.
 fn exchanges(text: &str) -> Vec<(String, String)> {
     let mut exchanges: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
@@ -134,7 +134,7 @@ fn exchanges(text: &str) -> Vec<(String, String)> {
     exchanges
 }
 
-/// Is this what was shown, where `…` stands for anything?
+/// Returns true if the text matches, where `…` stands for anything.
 fn matches(shown: &str, text: &str) -> bool {
     let (shown, text) = (shown.trim_end(), text.trim_end());
     let Some((begin, others)) = shown.split_once('…') else { return shown == text };
@@ -169,7 +169,7 @@ fn every_session_at_the_control_port_in_the_documentation_goes_like_that() {
     }
 }
 
-/// The words of a line as a shell reads it, without variables.
+/// Splits a line like a shell, without variables.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for letter in line.chars() {
@@ -184,7 +184,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// What a line with `curl` means, done by the tests' own client: its status.
+/// Performs a line with `curl` with the tests' own client, and returns the status.
 pub(crate) fn curl(line: &str, client: &Http) -> u16 {
     let (mut client, mut method, mut body, mut path, mut follow) =
         (client.clone(), "GET", String::new(), String::new(), false);
@@ -215,7 +215,7 @@ pub(crate) fn curl(line: &str, client: &Http) -> u16 {
 fn every_curl_in_the_documentation_works() {
     let home = listening(&services(&[
         service("web", &["--lines", "2"], ""),
-        // It does not end of a HUP.
+        // HUP does not end it.
         shell("db", "trap : HUP; while :; do sleep 0.1; done", ""),
     ]));
     let client = Http::at(home.port("http"));

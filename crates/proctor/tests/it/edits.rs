@@ -1,4 +1,4 @@
-//! Changing files below the declared folders: as a person, as a client of HTTP, as an assistant; and with Proctor killed at every step.
+//! Changes of files below the roots: as a person, as a client of HTTP, as an assistant; and with Proctor killed at every step.
 
 use crate::files::{app, put, token};
 use crate::git::git;
@@ -42,7 +42,7 @@ fn a_person_writes_edits_undoes_and_deletes() {
     let shown = home.ok(["file", "delete", "other/deep/b.txt", "--dry-run"]);
     assert!(shown.ends_with("+++ /dev/null\n@@ -1,2 +0,0 @@\n-<n>\n-3\n"), "{shown}");
     let shown = home.ok(["file", "make-folder", "src/new", "--dry-run"]);
-    assert_eq!(shown, "src/new: would be made\n");
+    assert_eq!(shown, "src/new: would be created\n");
     home.ok(["file", "undo", "other/deep/b.txt", "1"]);
     assert_eq!(content(&home, "src/a.txt"), b"<n>\n3\n", "it has its old name");
     assert_eq!(home.fail(["file", "read", "other/deep/b.txt"]).0, 3);
@@ -77,7 +77,7 @@ fn a_diff_and_a_content_come_on_standard_input() {
     assert_eq!(content(&home, "long.txt"), long.as_bytes());
     given(&["file", "apply-diff", "-"], b"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n");
     assert_eq!(content(&home, "a.txt"), b"two\n");
-    // What is no text comes as it is.
+    // Bytes that are not text are kept.
     let names = b"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n";
     given(&["file", "apply-diff", "--diff", "-"], &[names, &b"-two\n+caf\xe9\n"[..]].concat());
     assert_eq!(content(&home, "a.txt"), b"caf\xe9\n");
@@ -87,7 +87,7 @@ fn a_diff_and_a_content_come_on_standard_input() {
     given(&["file", "write", "b.bin", "--content", "-"], b"\xff\0\n");
     assert_eq!(content(&home, "b.bin"), b"\xff\0\n");
     let (_, said) = home.fail(["file", "write", "c.txt"]);
-    assert!(said.contains("`--content -` is standard input"), "{said}");
+    assert!(said.contains("`--content -` reads standard input"), "{said}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_root_that_is_read_only_says_what_would_allow_it() {
     assert!(code == 1 && said.contains("read only") && said.contains("`write: true`"), "{said}");
 }
 
-/// A home with three files in `app`, whose failpoints can be armed.
+/// A home with three files in `app` and failpoints that can be armed.
 pub(crate) fn armed() -> Home {
     let home = Home::new();
     home.write("proctor.yaml", "supervisor:\n  roots: [app]\n  services: {}\n");
@@ -191,7 +191,7 @@ pub(crate) fn up_armed(home: &Home) {
 }
 
 fn reset(home: &Home) {
-    // The folders stay: Proctor holds one of them open.
+    // The folders stay, because Proctor holds one of them open.
     for folder in ["failpoints", "app"] {
         let files = std::fs::read_dir(home.path().join(folder)).unwrap();
         files.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
@@ -201,7 +201,7 @@ fn reset(home: &Home) {
     }
 }
 
-/// Every name below `app`, and what the files hold.
+/// Returns every name below `app` with the contents of files.
 fn all(home: &Home) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(home.path().join("app")).unwrap() {
@@ -222,7 +222,7 @@ const OLD: &[(&str, &str)] = &[("a", "old a\n"), ("b", "old b\n"), ("gone", "old
 const SEVERAL: &str = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-old a\n+new a\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-old b\n+new b\n\
                        --- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-old gone\n--- /dev/null\n+++ b/made\n@@ -0,0 +1 @@\n+made\n";
 
-/// Do it with this point armed, and see what is there when Proctor is back.
+/// Runs a change with this point armed, and returns the state after Proctor is back.
 fn under_fire(
     home: &Home,
     words: &[&str],
@@ -304,7 +304,7 @@ fn killed_when_some_files_of_a_diff_are_changed_all_are_old_again() {
     }
 }
 
-/// `web` runs a script of ours, which says that it is there or ends badly.
+/// `web` runs a script of ours that prints a line or fails.
 pub(crate) fn scripted() -> Home {
     let home = script();
     home.ok(["up", "-d"]);
@@ -378,7 +378,7 @@ fn a_change_that_is_well_is_committed_if_asked_and_refused_if_it_cannot_be() {
     assert!(failed.is_error && failed.facts["commit"].is_null(), "{}", failed.text);
     assert_eq!(git(&home, &["rev-list", "--count", "HEAD"]), "1");
     assert_eq!(git(&home, &["status", "--porcelain"]), "?? other.txt");
-    // What looks like a root is the name of a file; one that is no text is not given to git.
+    // A name that looks like a root is a file name; one that is not text is not passed to git.
     let made = |name: &str| format!("--- /dev/null\n+++ {name}\n@@ -0,0 +1 @@\n+x\n");
     home.ok(["change", "web", "--diff", &made("b/app:web.sh"), "--commit", "Odd"]);
     assert_eq!(git(&home, &["show", "--format=%s", "--name-only"]), "Odd\n\napp:web.sh");
@@ -399,7 +399,7 @@ fn what_did_not_run_does_not_run_after_a_change_that_failed() {
     assert!(!home.path().join("app/new.sh").exists());
     crate::support::wait_state(&home, "web", "stopped");
     let (code, said) = home.fail(["change", "web"]);
-    assert!(code == 2 && said.contains("give 'files' or 'diff'"), "{said}");
+    assert!(code == 2 && said.contains("'files' or 'diff' is missing"), "{said}");
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn a_change_is_taken_back_to_the_end_although_nobody_waits_for_it() {
         let home = script();
         up_armed(&home);
         let run = crate::support::pid(&home, "web");
-        // Not while the change is made, but while it is taken back.
+        // Not while the change is made, but while it is undone.
         home.write("failpoints/file.begin", "hold 2");
         let mut command = home.command(["change", "web", "--diff", diff]);
         let mut caller = command.stderr(std::process::Stdio::null()).spawn().unwrap();

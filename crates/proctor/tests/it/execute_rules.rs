@@ -26,7 +26,7 @@ fn where_and_with_which_variables_a_listed_command_runs_is_not_for_the_caller_to
         operation("base_dir", json!("/tmp")),
         operation("environment", json!({ "PATH": "/tmp" })),
         workflow,
-        // Without any command the variables are those of the new run.
+        // Without any command, the variables are those of the new run.
         json!({ "CustomRestart": { "service": "web", "env_vars": { "PYTHONPATH": "/tmp" } } }),
         json!({ "op": "service.custom_restart", "input": { "service": "web", "env": ["LD_PRELOAD=/tmp/x"] } }),
     ] {

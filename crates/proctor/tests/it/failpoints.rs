@@ -1,10 +1,10 @@
-//! Single faults at named failpoints, for what the campaign (`cargo xtask torture`) once found. The binary that tests run has
-//! failpoints; see `sys::failpoint` for how one is armed.
+//! Single faults at named failpoints that the campaign (`cargo xtask torture`) once found. The test binary has failpoints; see
+//! `sys::failpoint` for how one is armed.
 
 use crate::support::{LIMIT, lines, marks, pid, replace_keeper, status, wait_state, web};
 use proctor_testkit::{Home, finish, kill9, wait_until};
 
-/// A home with `web` up, whose failpoints can be armed.
+/// A home with `web` up and failpoints that can be armed.
 fn up(args: &[&str], keys: &str) -> Home {
     let home = Home::new();
     home.write("proctor.yaml", &web(args, keys));
@@ -63,7 +63,7 @@ fn the_last_words_of_a_run_wait_until_its_pipe_can_be_opened() {
     wait_until("its lines", LIMIT, || lines(&home, "web", &[]).len() == 3);
     arm(&home, "run.drained", "kill 1");
     arm(&home, "takeover.pipe", "error 1");
-    // Under fire it may not be answered.
+    // With a fault there may be no response.
     let _ = home.run(["stop", "web"]);
     wait_hit(&home, "run.drained");
     wait_until("Proctor is back", LIMIT, || home.run(["daemon", "start"]).status.success());
@@ -95,7 +95,7 @@ fn a_run_whose_keeper_died_at_its_fork_is_marked_as_begun() {
 fn a_service_whose_keeper_died_before_it_asked_it_to_stop_is_asked() {
     let home = up(&["--lines", "1", "--term-exit", "7"], "stop: { grace: 1h }");
     wait_until("its line", LIMIT, || lines(&home, "web", &[]).len() == 1);
-    // The first state that is written says "stopping".
+    // The first written state is "stopping".
     arm(&home, "state.written", "kill 1");
     let _ = home.run(["stop", "web"]);
     wait_hit(&home, "state.written");

@@ -1,11 +1,11 @@
-//! The first `up` of a home: the configuration is read, then Proctor listens where it says, once; a refused one leaves nothing.
+//! The first `up` of a home: the configuration is read, then Proctor listens as configured, once. A rejected one leaves nothing.
 
 use crate::support::{LIMIT, service, services};
 use proctor_testkit::{Home, finish, free_port};
 use std::net::TcpListener;
 use std::process::Output;
 
-/// A home whose file names these ports, for TCP control and HTTP.
+/// A home whose file has these ports, for TCP control and HTTP.
 fn home_at(tcp: u16, http: u16, service: &str) -> Home {
     let home = Home::new();
     let own = format!("supervisor:\n  port: {tcp}\n  http: {{ port: {http} }}\n");
@@ -13,7 +13,7 @@ fn home_at(tcp: u16, http: u16, service: &str) -> Home {
     home
 }
 
-/// `up -d` with no variable that chooses ports.
+/// Runs `up -d` without variables that choose ports.
 #[track_caller]
 fn up(home: &Home) -> Output {
     let mut command = home.command(["up", "-d"]);
@@ -21,7 +21,7 @@ fn up(home: &Home) -> Output {
     finish(&mut command, LIMIT)
 }
 
-/// Addresses at which the daemon listened or tried to, as its log has them.
+/// Returns the addresses at which the daemon listened or tried to, from its log.
 fn bound(home: &Home) -> Vec<String> {
     let log = home.own_log();
     let address = |line: &str| {
@@ -52,7 +52,7 @@ fn a_refused_first_up_leaves_no_process_and_no_port() {
     let output = up(&home);
     assert_eq!(output.status.code(), Some(9));
     let (code, said) = home.fail(["daemon", "status"]);
-    assert!(code == 5 && said.contains("no Proctor runs"), "{said}");
+    assert!(code == 5 && said.contains("Proctor is not running"), "{said}");
     assert_eq!(bound(&home), [""; 0], "nobody listened meanwhile");
 }
 
@@ -73,11 +73,11 @@ fn a_taken_port_is_reported_by_up() {
     let output = up(&home);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
-    let own = format!("no http: 127.0.0.1:{http} is taken by ");
+    let own = format!("http is not available: 127.0.0.1:{http} is in use by ");
     let line = said.lines().find(|line| line.starts_with(&own));
     let line = line.unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains("supervisor.http.port"), "{line}");
-    assert!(!said.contains("no tcp"), "{said}");
+    assert!(!said.contains("tcp is not available"), "{said}");
     let again = up(&home);
     assert!(String::from_utf8_lossy(&again.stdout).contains(&own), "it is still taken");
 }

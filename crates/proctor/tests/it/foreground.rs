@@ -11,7 +11,7 @@ fn begin(home: &Home, words: &[&str]) -> Child {
     home.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The end of a command that was told to end; a deadline, because a hanging one is what is tested.
+/// Returns the output of a command that was told to end, with a deadline, because a hang is the tested failure.
 fn ended(mut child: Child) -> Output {
     wait_until("the command has ended", LIMIT, || child.try_wait().unwrap().is_some());
     child.wait_with_output().unwrap()
@@ -188,7 +188,7 @@ fn wait_returns_when_it_is_so_and_says_when_it_cannot_be() {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    // It is woken, not asked again: the wait began before what it waits for.
+    // It is woken, not polled: the wait started before the event.
     let mut waiting = begin(&home, &["wait", "job", "--until", "stopped", "--timeout", "30"]);
     assert!(waiting.try_wait().unwrap().is_none());
     std::fs::write(&go, "").unwrap();

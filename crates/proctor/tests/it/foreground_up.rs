@@ -1,4 +1,4 @@
-//! `up` in the foreground, and output that nobody reads: however it ends, what was started ends with it.
+//! `up` in the foreground, and output without a reader: however it ends, its services end with it.
 
 use crate::support::{LIMIT, service, web};
 use proctor_testkit::{Home, children, proctor, signal, victim, wait_until};
@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
-/// A command in the foreground whose output we read.
+/// Starts a command in the foreground whose output we read.
 #[track_caller]
 fn begin(mut command: Command) -> (Child, BufReader<impl Read>) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -14,7 +14,7 @@ fn begin(mut command: Command) -> (Child, BufReader<impl Read>) {
     (child, output)
 }
 
-/// Wait until it has printed a line with this in it.
+/// Reads until a line contains this.
 #[track_caller]
 fn read_until(output: &mut impl BufRead, expected: &str) -> String {
     let mut all = String::new();
@@ -31,7 +31,7 @@ fn wait_for_end(child: &mut Child) -> Option<i32> {
     child.wait().unwrap().code()
 }
 
-/// Proctor was started by the command, so it ends with it; and its services with that.
+/// The command started Proctor, so Proctor and its services end with it.
 #[track_caller]
 fn check_nothing_runs(home: &Home) {
     let (code, said) = home.fail(["list"]);
@@ -46,7 +46,7 @@ fn up_ends_in_order_on_every_signal_that_means_it() {
         let (mut child, mut output) = begin(home.command(["up"]));
         read_until(&mut output, "line 1");
         signal(child.id(), name);
-        let rest = read_until(&mut output, "web was ended by SIGTERM");
+        let rest = read_until(&mut output, "web was killed by SIGTERM");
         assert_eq!(wait_for_end(&mut child), Some(0), "after {name:?}: {rest}");
         check_nothing_runs(&home);
     }
@@ -118,12 +118,12 @@ fn up_as_pid_1_stops_its_services_on_term() {
     let mut all = String::new();
     while !all.contains("line 1") {
         if output.read_line(&mut all).unwrap() == 0 {
-            // No right to make a pid namespace: the signals are tested above.
+            // Pid namespaces are not permitted here; the signals are tested above.
             return;
         }
     }
     signal(children(child.id())[0], Signal::TERM);
-    read_until(&mut output, "web was ended by SIGTERM");
+    read_until(&mut output, "web was killed by SIGTERM");
     assert_eq!(wait_for_end(&mut child), Some(0));
 }
 
@@ -147,7 +147,7 @@ fn up_ends_when_nothing_runs_any_more_and_says_whether_it_went_well() {
     }
 }
 
-/// A command in the foreground whose notes we read.
+/// Starts a command in the foreground whose notes we read.
 #[track_caller]
 fn begin_noting(mut command: Command) -> (Child, BufReader<impl Read>) {
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! Configurations, env files, homes, tokens and stored services that somebody else can change are refused, with the reason and
-//! the remedy; so is a Proctor that is somebody else's.
+//! Configurations, env files, homes, tokens and stored services that another user can change are refused, with the reason and the
+//! remedy; so is a Proctor of another user.
 
 use crate::support::LIMIT;
 use proctor_testkit::{Home, finish, proctor, wait_until};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Nobody has this number.
+/// A user id that nobody has.
 const STRANGER: u32 = 54_321;
 
 const CONFIG: &str =
@@ -22,7 +22,7 @@ fn mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// A folder that anybody may write, as /tmp, below which root works.
+/// A world-writable folder, like /tmp, below which root works.
 fn public(home: &Home) -> std::path::PathBuf {
     let public = home.path().join("public");
     std::fs::create_dir_all(public.join("deep/er")).unwrap();
@@ -36,7 +36,7 @@ fn up_in(home: &Home, folder: &Path, environment: &[(&str, &str)]) -> Output {
     finish(command.current_dir(folder).envs(environment.iter().copied()), LIMIT)
 }
 
-/// From a folder without a configuration: none but what is stored is brought up.
+/// From a folder without a configuration, so only stored services start.
 #[track_caller]
 fn start(home: &Home) {
     let output = finish(home.command(["daemon", "start"]).current_dir("/"), LIMIT);
@@ -68,7 +68,7 @@ fn a_strangers_configuration_above_is_refused_until_its_folder_is_trusted() {
     refused(&up_in(&home, &deep, &[]), &["proctor.yaml belongs to user 54321", &remedy]);
     assert!(!public.join("ran").exists());
 
-    // A link to a file of ours says where relative paths begin: its owner counts.
+    // A link to a file of ours sets where relative paths start, so its owner counts.
     let ours = home.write("ours/proctor.yaml", CONFIG);
     std::fs::remove_file(&file).unwrap();
     symlink(&ours, &file).unwrap();
@@ -115,7 +115,7 @@ fn files_that_others_can_write_are_refused_and_those_of_sudos_caller_are_not() {
     chown(&env_file, Some(STRANGER), None).unwrap();
     check("more.env belongs to user 54321");
     chown(&env_file, Some(0), None).unwrap();
-    // Root's own group has no other members: a umask of 002 is no reason.
+    // Root's own group has no other members, so a umask of 002 is fine.
     mode(&file, 0o664);
     let output = up_in(&home, &folder, &[]);
     assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! A disk without room: nothing of ours dies of it, nothing is started twice, and what was lost is said.
+//! A full disk: no process of ours dies, nothing is started twice, and lost output is reported.
 
 use crate::support::{LIMIT, lines, pid, replace_keeper, service, services, shell, status};
 use crate::survival::kill_proctor;
@@ -9,18 +9,18 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// A small disk on a home. Taken away before the home is: what still runs keeps what it has open.
+/// A small disk mounted on a home. It is unmounted before the home is removed; running processes keep their open files.
 struct Disk<'a>(&'a Path);
 
 impl<'a> Disk<'a> {
-    /// `None` where we may not mount.
+    /// Returns `None` if mounting is not permitted.
     fn on(home: &'a Home) -> Option<Disk<'a>> {
         let options = ["-t", "tmpfs", "-o", "size=4m", "none"];
         let mounted = Command::new("mount").args(options).arg(home.path()).output();
         mounted.is_ok_and(|output| output.status.success()).then_some(Disk(home.path()))
     }
 
-    /// Half of it, to be given back later.
+    /// Reserves half of it, to be freed later.
     fn reserve(&self) {
         std::fs::write(self.0.join("reserve"), vec![b'x'; 2 << 20]).unwrap();
     }
@@ -73,7 +73,7 @@ fn on_a_full_disk_services_run_on_and_keepers_take_over() {
         });
         assert_eq!(before, [pid(&home, "talker"), pid(&home, "spammer")]);
     }
-    // It would fill the room again.
+    // It would fill the disk again.
     home.ok(["signal", "spammer", "STOP"]);
     disk.make_room();
     let stored = lines(&home, "talker", &[]).len();
@@ -84,7 +84,7 @@ fn on_a_full_disk_services_run_on_and_keepers_take_over() {
     assert_eq!(status(&home, "talker")["restarts"], 0);
 }
 
-/// Sizes of the files of a service's stream, by name.
+/// Returns the sizes of the files of a service's stream, by name.
 fn stored_files(home: &Home, name: &str, stream: &str) -> BTreeMap<String, u64> {
     let files = std::fs::read_dir(home.path().join("logs").join(name)).unwrap().flatten();
     let named = files.map(|entry| (entry.file_name().into_string().unwrap(), entry));
@@ -94,7 +94,7 @@ fn stored_files(home: &Home, name: &str, stream: &str) -> BTreeMap<String, u64> 
         .collect()
 }
 
-/// Each service writes some lines on standard error and some files of standard output, and floods the full disk after that.
+/// Each service writes some lines on standard error and some files of standard output, then floods the full disk.
 #[test]
 fn on_a_full_disk_a_change_of_keeper_deletes_no_newest_file_and_nothing_of_one_that_waits() {
     let home = Home::new();
@@ -127,7 +127,7 @@ fn on_a_full_disk_a_change_of_keeper_deletes_no_newest_file_and_nothing_of_one_t
         } else {
             replace_keeper(&home);
         }
-        // The new keeper has looked at both when the one that may drop output goes on.
+        // The new keeper has seen both when the one that may drop output continues.
         let reads =
             || std::fs::read_to_string(format!("/proc/{}/io", pid(&home, "drops"))).unwrap();
         let written = reads();
@@ -139,7 +139,7 @@ fn on_a_full_disk_a_change_of_keeper_deletes_no_newest_file_and_nothing_of_one_t
     }
 }
 
-/// A disk that is full to the last byte, with two services on it that talk and one that is stopped.
+/// A completely full disk, with two services that write and one that is stopped.
 #[test]
 fn on_a_full_disk_a_crash_is_followed_by_a_restart_and_commands_do_what_they_say() {
     let home = Home::new();
@@ -177,7 +177,7 @@ fn on_a_full_disk_a_crash_is_followed_by_a_restart_and_commands_do_what_they_say
     assert!(!before.iter().any(|pid| alive(*pid)));
 }
 
-/// The audit keeps some room for itself; when that is used up, nothing but stopping is done, and services run on.
+/// The audit log reserves space. When that is used up, only stopping works, and services keep running.
 #[test]
 fn on_a_full_disk_all_but_stopping_is_refused_when_the_audit_has_no_room_left() {
     let home = Home::new();
@@ -197,11 +197,11 @@ fn on_a_full_disk_all_but_stopping_is_refused_when_the_audit_has_no_room_left() 
     }
     let said: Value = serde_json::from_slice(&last.stderr).unwrap();
     assert_eq!(said["error"]["code"], "audit_unavailable", "{said}");
-    assert!(said["error"]["help"].as_str().unwrap().contains("make room"), "{said}");
+    assert!(said["error"]["help"].as_str().unwrap().contains("free space"), "{said}");
     let (_, refused) = home.fail(["restart", "web"]);
     assert!(refused.contains("the audit cannot be written"), "{refused}");
     assert_eq!((pid(&home, "web"), &status(&home, "web")["state"]), (before, &"running".into()));
-    // Stopping is never refused; what is not recorded is said, and recorded when there is room.
+    // Stopping is never refused; an unrecorded stop is reported, and recorded when there is room.
     let stopped = home.json(["stop", "web"]);
     let said = stopped["unrecorded"][0].as_str().unwrap();
     assert!(said.contains("the audit cannot be written"), "{stopped:#}");
@@ -218,7 +218,7 @@ fn on_a_full_disk_all_but_stopping_is_refused_when_the_audit_has_no_room_left() 
     assert_eq!(verdict["intact"], true, "{verdict:#}");
 }
 
-/// Proctor never had room for anything of its own but what it cannot begin without.
+/// Proctor had room only for the files it cannot start without.
 #[test]
 fn on_a_disk_that_was_full_from_the_start_everything_can_be_stopped() {
     for last in [&["down"][..], &["daemon", "stop"]] {
@@ -229,12 +229,12 @@ fn on_a_disk_that_was_full_from_the_start_everything_can_be_stopped() {
         home.ok(["up", "-d"]);
         let pids = ["web", "db"].map(|name| pid(&home, name));
         let keeper = home.keeper_pid();
-        // No spare and no reserve is left of what there was room for before.
+        // No spare and no reserve from before is left.
         let _ = std::fs::remove_file(home.path().join(".services.json.spare"));
         std::fs::remove_dir_all(home.path().join("audit")).unwrap();
         std::fs::remove_file(home.path().join("audit.head")).unwrap();
         disk.fill();
-        // This fails and closes the audit, whose reserve is free by that.
+        // This fails and closes the audit log, which frees its reserve.
         home.fail(["signal", "web", "CONT"]);
         disk.fill();
         let stopped = home.json(["stop", "web"]);
@@ -246,7 +246,7 @@ fn on_a_disk_that_was_full_from_the_start_everything_can_be_stopped() {
     }
 }
 
-/// How many index entries of this kind a service's output has. The format is a promise.
+/// Counts the index entries of this kind in a service's output. The format is a promise.
 fn marks(home: &Home, name: &str, kind: u8) -> usize {
     let index = std::fs::read(home.path().join("logs").join(name).join("stdout.00000001.idx"));
     index.unwrap().chunks_exact(32).filter(|entry| entry[24] == kind).count()

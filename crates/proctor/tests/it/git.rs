@@ -1,4 +1,4 @@
-//! Version control of the code behind the services: as a person, as an assistant, as a client of HTTP.
+//! Version control of the services' code: as a person, as an assistant, as a client of HTTP.
 
 use crate::control::admin;
 use crate::files::{app, put, token};
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use std::process::{Command, Stdio};
 
-/// The installed git in `app`, as the owner would call it; what it printed.
+/// Runs the installed git in `app`, as the owner would, and returns its output.
 #[track_caller]
 pub(crate) fn git(home: &Home, words: &[&str]) -> String {
     let output = Command::new("git")
@@ -42,7 +42,7 @@ fn repository(keys: &str) -> Home {
 fn hook(home: &Home, name: &str, text: &str) {
     let hook = home.path().join("app/.git/hooks").join(name);
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    // By another process: nobody executes what we still have open.
+    // Written by another process, because a file that we have open cannot be executed.
     let made = Command::new("sh")
         .args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\"; chmod 755 \"$0\""])
         .arg(&hook)
@@ -80,7 +80,7 @@ fn a_person_sees_a_change_commits_it_and_takes_another_back() {
     put(&home, "main.rs", "broken");
     home.ok(["git", "restore", "main.rs"]);
     assert_eq!(content(&home, "main.rs"), b"fn main() {\n\trun();\n}\n");
-    assert_eq!(home.ok(["git", "status", "--repo", "app"]), "on main\nnothing is different\n");
+    assert_eq!(home.ok(["git", "status", "--repo", "app"]), "on main\nno changes\n");
     let (code, said) = home.fail(["git", "show", "no-such"]);
     assert_eq!((code, said.contains("no revision 'no-such'")), (3, true), "{said}");
     let (code, said) = home.fail(["git", "status", "--repo", "/"]);
@@ -100,7 +100,7 @@ fn a_person_settles_a_conflict_with_what_another_program_writes() {
     merge.args(["merge", "--quiet", "topic"]).current_dir(home.path().join("app"));
     assert!(!merge.output().unwrap().status.success());
     let (code, said) = home.fail(["git", "resolve", "continue"]);
-    assert_eq!((code, said.contains("settle these first")), (8, true), "{said}");
+    assert_eq!((code, said.contains("resolve these conflicts first")), (8, true), "{said}");
     let words = ["git", "resolve", "done", "main.rs", "--content", "-"];
     let mut done = home.command(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::io::Write::write_all(&mut done.stdin.take().unwrap(), b"both \xff\n").unwrap();
@@ -213,7 +213,7 @@ fn a_daemon_that_is_killed_leaves_neither_locks_nor_programs() {
     git(&home, &["commit", "-q", "-a", "--no-verify", "-m", "By hand"]);
 }
 
-/// Git has moved the branch and runs the hook behind that; the index is still the one before.
+/// Git has moved the branch and runs the hook after that; the index is still the old one.
 #[test]
 fn a_commit_that_was_made_when_proctor_ends_has_its_index() {
     type End = (&'static str, fn(&Home));
@@ -260,13 +260,13 @@ fn a_commit_that_is_interrupted_is_ended_and_says_what_became_of_it() {
         let ended = client.wait_with_output().unwrap();
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(1), "{said}");
-        assert!(said.contains("cancelling; Ctrl-C again"), "{said}");
+        assert!(said.contains("cancelling; press Ctrl-C again"), "{said}");
         assert!(!alive(program), "its hook runs on");
         assert_eq!(git(&home, &["log", "-1", "--format=%s"]) == "Made", expected, "{name}");
         assert_eq!(git(&home, &["status", "--short"]).is_empty(), expected, "{name}");
         let hash = git(&home, &["rev-parse", "--short=7", "HEAD"]);
         let stays = format!("cancelled; the commit {hash}");
-        let says = if expected { &stays } else { "cancelled; what was done by then stays" };
+        let says = if expected { &stays } else { "cancelled; changes made before are kept" };
         assert!(said.contains(says), "{name}: {said}");
     }
 }
@@ -293,7 +293,7 @@ fn paths_of_a_command_line_begin_where_it_is_called() {
     assert_eq!(git(&home, &["status", "--short"]), "");
     assert!(in_sub(&["git", "blame", "f"]).contains("sub"));
     assert!(in_sub(&["git", "log", "f"]).contains("Both"));
-    // A folder that is named is looked for here, and then from the root.
+    // A named folder is searched here, then from the root.
     for repo in ["..", "sub"] {
         assert!(in_sub(&["git", "status", "--repo", repo]).contains("on main"));
     }

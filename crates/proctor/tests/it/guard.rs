@@ -1,4 +1,4 @@
-//! The guard: whoever of Proctor's is killed, somebody is left, and what runs write and how they end is known afterwards.
+//! The guard: whichever process of Proctor is killed, one is left, and output and exits of runs are known afterwards.
 
 use crate::support::{LIMIT, lines, pid, service, services, shell, status, up, wait_state, web};
 use proctor_testkit::{Home, alive, finish, kill9, running, signal, wait_until};
@@ -9,31 +9,31 @@ use std::collections::BTreeMap;
 const LINES: usize = 200;
 const SERVICES: usize = 6;
 
-/// Kill keeper and daemon, so that only the guard is left; returns the keeper's pid.
+/// Kills keeper and daemon, so only the guard is left. Returns the keeper's pid.
 #[track_caller]
 fn kill_both(home: &Home) -> u32 {
     let (keeper, daemon) = (home.keeper_pid(), home.daemon_pid());
-    // Stopped first: it must not see the keeper die and become one.
+    // Stopped first, so it does not see the keeper die and become one.
     signal(daemon, Signal::STOP);
     kill9(keeper);
     kill9(daemon);
     keeper
 }
 
-/// Wait for a keeper that no command has started.
+/// Waits for a keeper that no command has started.
 #[track_caller]
 fn wait_for_keeper_after(home: &Home, old: u32) {
     wait_until("a keeper by itself", LIMIT, || home.living_keeper().is_some_and(|now| now != old));
 }
 
-/// Whether the kernel tells how a process ended to others than its parent.
+/// Returns true if the kernel reports an exit to processes other than the parent.
 fn kernel_tells_exits() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.trim().parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15)
 }
 
-/// Bounded, and longer with `GUARD_ROUNDS`.
+/// The number of rounds is bounded, and set with `GUARD_ROUNDS`.
 #[test]
 fn nothing_is_lost_of_runs_that_end_while_neither_keeper_nor_daemon_lives() {
     let rounds = std::env::var("GUARD_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
@@ -62,7 +62,7 @@ fn nothing_is_lost_of_runs_that_end_while_neither_keeper_nor_daemon_lives() {
         std::fs::remove_file(&go).unwrap();
         wait_for_keeper_after(&home, keeper);
     }
-    // What began before the gate was closed may still be at it.
+    // Runs that started before the gate was closed may still be active.
     home.ok(["down"]);
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     home.ok(["daemon", "start"]);
@@ -121,7 +121,7 @@ fn a_guard_that_dies_is_replaced_by_one_that_holds_the_same() {
     wait_until("it holds one run", LIMIT, || held(second).len() == 3);
 }
 
-/// A failpoint for every moment in which the keeper of an upgrade can die.
+/// Has a failpoint for every moment in which the keeper of an upgrade can die.
 #[test]
 fn somebody_is_left_when_the_keeper_is_killed_in_an_upgrade() {
     let home = Home::new();
@@ -146,7 +146,7 @@ fn somebody_is_left_when_the_keeper_is_killed_in_an_upgrade() {
     for point in points {
         let keeper = home.keeper_pid();
         home.write(&format!("failpoints/{point}"), "kill 1");
-        // Under fire it may not be answered.
+        // With a fault there may be no response.
         let _ = home.run(["daemon", "upgrade"]);
         let hit = home.path().join(format!("failpoints/{point}.hit"));
         wait_until(&format!("{point} is passed"), LIMIT, || hit.exists());
@@ -171,7 +171,7 @@ fn an_orderly_end_ends_the_guard_and_nobody_comes_back() {
         home.ok(words);
         let own = |role| running(&[role, &home.path().display().to_string()]);
         if words == ["down"] && alive(keeper) {
-            // Something was left, so Proctor stays.
+            // A service was left running, so Proctor stays.
             assert!(alive(guard));
             continue;
         }
@@ -180,11 +180,11 @@ fn an_orderly_end_ends_the_guard_and_nobody_comes_back() {
         });
         assert!(!home.path().join("run/guard.sock").exists());
         let (_, said) = home.fail(["list"]);
-        assert!(said.contains("no Proctor runs"), "{said}");
+        assert!(said.contains("Proctor is not running"), "{said}");
     }
 }
 
-/// The guard would start the program that it runs itself.
+/// The guard would start its own program.
 #[test]
 fn an_upgrade_replaces_the_guard() {
     let home = up(&web(&[], ""));

@@ -3,7 +3,7 @@
 use crate::support::{LIMIT, pid, status, up, wait_state, web};
 use proctor_testkit::{Home, free_port, wait_until};
 
-/// A service that answers with this status, and whose failures count from the first.
+/// A service that responds with this status, and whose failures count from the first.
 fn checked(status_code: &str, more: &[&str], keys: &str) -> Home {
     started(free_port(), 0, status_code, more, keys)
 }
@@ -47,7 +47,7 @@ fn a_service_that_stops_answering_well_is_restarted() {
 
 #[test]
 fn a_service_that_hangs_is_restarted_within_the_budget() {
-    // It has opened its port, and then it stands still: the kernel takes the connection, nobody answers.
+    // It has opened its port and then hangs: the kernel accepts the connection, and no response comes.
     let keys = "max_restarts: 1\nrestart: { delay: 1 }\nstop: { grace: 200 }";
     let home = checked("200", &["--stop-self"], keys);
     wait_until("it is seen to fail", LIMIT, || status(&home, "web")["health"]["failures"] == 1);
@@ -64,7 +64,7 @@ fn a_service_that_binds_late_has_its_start_period() {
     let (go, port) = (home.path().join("go"), free_port());
     let text = port.to_string();
     let args = ["--wait-file", go.to_str().unwrap(), "--http", &text];
-    // One failure that counts would end the run. The start period is the default.
+    // One counted failure would end the run. The start period is the default.
     let keys = format!(
         "health_check_url: http://localhost:{port}/\nhealth_check: {{ interval: 100ms, retries: 1 }}"
     );
@@ -105,7 +105,7 @@ fn status_logs_and_events_say_that_a_run_was_ended_as_unhealthy() {
     let text = home.ok(["status", "web"]);
     assert!(text.contains(&reason), "{text}");
     let logs = home.ok(["logs", "web"]);
-    assert_eq!(logs.matches(&format!("was ended by SIGTERM ({reason})")).count(), 2, "{logs}");
+    assert_eq!(logs.matches(&format!("was killed by SIGTERM ({reason})")).count(), 2, "{logs}");
     let events = home.ok(["events", "web"]);
     assert_eq!(events.matches(&format!("{reason}; its run is ended")).count(), 2, "{events}");
     for text in [failed.to_string(), text, logs, events] {

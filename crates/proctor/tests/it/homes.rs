@@ -1,4 +1,4 @@
-//! Homes of every shape, and more than one of them.
+//! Homes of every shape, and several at once.
 
 use crate::support::{LIMIT, lines, pid, replace_keeper, service, services, wait_state};
 use proctor_testkit::{Home, alive, finish, kill9, proctor, signal, wait_until};
@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Everything that has to do with a path: socket, FIFOs, logs, records, cgroups, takeover, upgrade.
+/// Checks everything that depends on a path: socket, FIFOs, logs, records, cgroups, takeover, upgrade.
 fn check(home: &Home) {
     let args = ["--print-env", "--lines", "1"];
     home.write("proctor.yaml", &services(&[service("web", &args, "")]));
@@ -77,7 +77,7 @@ fn words_that_are_no_text_are_refused_and_no_other_home_is_made() {
     assert_eq!(made, 0);
 }
 
-/// Somebody who is not root and has named no home; root is somebody else for this.
+/// A user other than root without a named home; root switches to another user for this.
 struct User {
     folder: Home,
     program: PathBuf,
@@ -89,7 +89,7 @@ impl User {
     fn new() -> User {
         let folder = Home::new();
         let program = folder.path().join("proctor");
-        // By a program of its own, so that no child of another test has it open for writing when it is run.
+        // Copied by a separate program, so no child of another test has it open for writing when it is run.
         assert!(Command::new("cp").arg(proctor()).arg(&program).status().unwrap().success());
         fs::create_dir(folder.path().join("runtime")).unwrap();
         if Self::is_root() {
@@ -104,7 +104,7 @@ impl User {
         fs::metadata("/proc/self").unwrap().uid() == 0
     }
 
-    /// With the user's runtime folder in its environment, as in a session, or without, as a client of assistants starts it.
+    /// Runs with the user's runtime folder in the environment, as in a session, or without, as an MCP client does.
     fn run(&self, in_session: bool, words: &[&str]) -> Output {
         let mut command = Command::new(&self.program);
         command
@@ -153,7 +153,7 @@ fn a_user_has_one_proctor_whatever_the_environment_says() {
         let before = (keeper(first), web(first));
         assert_eq!((keeper(!first), web(!first)), before);
 
-        // Both die; who comes next finds what they left, wherever it would have looked by itself.
+        // Both die; the next command finds their services, wherever it would have looked by itself.
         let daemon = user.number(first, &["daemon", "status"], "/daemon/pid");
         signal(before.0, Signal::STOP);
         kill9(daemon);

@@ -1,4 +1,4 @@
-//! `mcp install`: the files of assistants' clients, in a home of the test's own.
+//! `mcp install`: the files of MCP clients, in a home of the test.
 
 use proctor_testkit::{Home, proctor};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Every client, and the file it has of its user.
+/// Every client, and its user file.
 const CLIENTS: [(&str, &str); 6] = [
     ("claude-code", ".claude.json"),
     ("cursor", ".cursor/mcp.json"),
@@ -30,7 +30,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -65,11 +65,11 @@ fn every_client_is_set_up_once_and_no_more() {
         );
 
         let said = home.ok(["mcp", "install", client]);
-        assert!(said.ends_with(" already\n"), "{said}");
+        assert!(said.contains(": proctor is already in "), "{said}");
         assert_eq!(read(&home, file), first);
 
         let said = home.ok(["mcp", "install", client, "--remove"]);
-        assert!(said.contains(": took proctor out of "), "{said}");
+        assert!(said.contains(": removed proctor from "), "{said}");
         assert!(!read(&home, file).contains("proctor"), "{client}");
         let said = home.ok(["mcp", "install", client, "--remove"]);
         assert!(said.contains(": proctor is not in "), "{said}");
@@ -130,7 +130,7 @@ fn a_file_that_cannot_be_read_is_left_as_it_is() {
     let (code, said) = home.fail(["mcp", "install", "claude-code"]);
     assert_eq!(code, 1);
     assert!(
-        said.contains(".claude.json is left as it is: line 2, column 17: this { has no }"),
+        said.contains(".claude.json was not changed: line 2, column 17: this { is not closed"),
         "{said}"
     );
     assert!(said.contains("--print"), "{said}");
@@ -176,7 +176,7 @@ fn a_folder_that_lists_servers_gets_one_more() {
     };
     let said = here(&["mcp", "install", "claude-code"]);
     assert!(said.contains("work/.mcp.json\n"), "{said}");
-    // Settings without servers are no place for one, unless somebody says so.
+    // Settings without servers are not chosen, unless requested.
     let said = here(&["mcp", "install", "zed"]);
     assert!(said.contains(&format!("{}/.config/zed", home.path().display())), "{said}");
     here(&["mcp", "install", "zed", "--scope", "project"]);
@@ -186,7 +186,7 @@ fn a_folder_that_lists_servers_gets_one_more() {
     here(&["mcp", "install", "claude-code", "--remove"]);
     here(&["mcp", "install", "claude-code", "--scope", "user"]);
     let said = here(&["mcp", "install", "claude-code", "--remove"]);
-    assert!(said.contains(".claude.json: `--scope user` takes it out there"), "{said}");
+    assert!(said.contains(".claude.json: remove it there with `--scope user`"), "{said}");
 
     home.write("work/.mcp.json", "{");
     let output = home
@@ -194,10 +194,10 @@ fn a_folder_that_lists_servers_gets_one_more() {
         .current_dir(home.path().join("work"))
         .output();
     let said = String::from_utf8(output.unwrap().stderr).unwrap();
-    assert!(said.contains("or say `--scope user`"), "{said}");
+    assert!(said.contains("or give `--scope user`"), "{said}");
 }
 
-/// With `proctor` in PATH, as a link in a folder of its own.
+/// Runs with `proctor` in PATH, as a link in its own folder.
 fn with_path(home: &Home, words: &[&str]) -> String {
     let folder = home.path().join("bin");
     fs::create_dir_all(&folder).unwrap();
@@ -226,9 +226,9 @@ fn the_user_gets_the_full_path_and_a_project_the_name() {
     let entry = &document(&home, ".cursor/mcp.json")["mcpServers"]["proctor"];
     let link = home.path().join("bin/proctor");
     assert_eq!(*entry, json!({ "type": "stdio", "command": link, "args": ["mcp"] }));
-    // The folder of this test is the user's own: its file is no project's.
+    // The folder of this test is the user's home, so its file is not a project's.
     let said = with_path(&home, &["mcp", "install", "cursor"]);
-    assert!(said.ends_with(" already\n"), "{said}");
+    assert!(said.contains(": proctor is already in "), "{said}");
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn over_http_the_secret_stays_in_the_environment() {
     let output = home.run(["mcp", "install", "claude-code", "--http"]);
     let notes = String::from_utf8(output.stderr).unwrap();
     assert!(notes.contains("needs PROCTOR_TOKEN in its environment"), "{notes}");
-    assert!(notes.contains("--home and PROCTOR_HOME have no say"), "{notes}");
+    assert!(notes.contains("--home and PROCTOR_HOME are ignored"), "{notes}");
     let entry = document(&home, ".claude.json")["mcpServers"]["proctor"].clone();
     assert_eq!(
         entry,
@@ -256,7 +256,7 @@ fn over_http_the_secret_stays_in_the_environment() {
 
     let (code, said) = home.fail(["mcp", "install", "zed", "--http"]);
     assert_eq!(code, 2);
-    assert!(said.contains("leave --http out"), "{said}");
+    assert!(said.contains("omit --http"), "{said}");
     assert!(!home.path().join(".config").exists());
 }
 
@@ -304,7 +304,7 @@ fn what_makes_no_sense_is_refused() {
     assert!(files(home.path()).is_empty());
 }
 
-/// Root may write whatever it likes: then it is tried as somebody else.
+/// Root may write any file, so this runs as another user.
 #[test]
 fn a_file_that_is_read_only_is_so_on_purpose() {
     const NOBODY: u32 = 65534;
@@ -312,7 +312,7 @@ fn a_file_that_is_read_only_is_so_on_purpose() {
     let path = home.write(".cursor/mcp.json", "{}\n");
     fs::set_permissions(&path, Permissions::from_mode(0o400)).unwrap();
     let program = home.path().join("proctor");
-    // By a program of its own: a child that another test starts meanwhile would have our copy open, and it could not be run.
+    // Copied by a separate program: a child forked by another test would have our copy open, and it could not be executed.
     assert!(Command::new("cp").arg(proctor()).arg(&program).status().unwrap().success());
     let mut command = Command::new(program);
     command.args(["mcp", "install", "cursor"]).env_clear().env("HOME", home.path());

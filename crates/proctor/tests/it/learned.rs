@@ -1,4 +1,4 @@
-//! Mistakes that earlier supervisors made, each with the test that would have found it.
+//! Bugs of earlier supervisors, each with the test that would have found it.
 
 use crate::support::{LIMIT, lines, pid, service, services, shell, status, up, wait_state};
 use crate::survival::kill_proctor;
@@ -17,7 +17,7 @@ fn reading_never_waits_behind_a_change() {
     let mut stop = home.command(["stop", "slow"]);
     let mut stop = stop.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_state(&home, "slow", "stopping");
-    // Every one of these comes back while the stop goes on and on; so does a change of another service.
+    // Each of these returns while the stop continues; so does a change of another service.
     for words in [&["list"][..], &["status"], &["logs", "slow"], &["config"], &["restart", "other"]]
     {
         home.ok(words);
@@ -46,7 +46,7 @@ fn uptime_is_that_of_the_present_run() {
     assert_eq!(status(&home, "web")["uptime_seconds"], Value::Null);
 }
 
-/// The lines that `logs web -f` shows, as they come.
+/// Returns the lines of `logs web -f` as they come.
 fn follow(home: &Home) -> (Child, Receiver<String>) {
     let mut follower = home.command(["logs", "web", "-f"]);
     let mut follower = follower.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -69,7 +69,7 @@ fn following_misses_nothing_while_files_come_and_go() {
     assert!(next().contains("web started"));
     home.write("first", "");
     for number in 1..=3000 {
-        // More than a file's worth is stored by now: the rest comes after a rotation, however busy the machine is.
+        // More than one file's worth is stored by now, so the rest comes after a rotation even on a busy machine.
         if number == 1000 {
             home.write("second", "");
         }
@@ -82,18 +82,18 @@ fn following_misses_nothing_while_files_come_and_go() {
     assert!(files >= 4, "there was something to rotate: {files}");
 }
 
-/// A process of ours, not Proctor's; gone with the test, however that ends.
+/// A process of the test, not Proctor's; killed with the test.
 pub(crate) struct Stranger(pub(crate) Child);
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        // Already gone is what the test has complained about.
+        // If it is gone already, the test has failed.
         let _gone = self.0.kill();
         let _reaped = self.0.wait();
     }
 }
 
-/// One with exactly this number; `None` where numbers cannot be chosen.
+/// Returns a process with exactly this pid; `None` if pids cannot be chosen.
 pub(crate) fn stranger(number: u32) -> Option<Stranger> {
     const LAST: &str = "/proc/sys/kernel/ns_last_pid";
     const TRIES: usize = 50;
@@ -101,7 +101,7 @@ pub(crate) fn stranger(number: u32) -> Option<Stranger> {
         let last = std::fs::read(LAST).ok()?;
         std::fs::write(LAST, (number - 1).to_string()).ok()?;
         let child = Stranger(Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap());
-        // Others shall not get numbers that were in use a moment ago.
+        // Other processes must not get pids that were in use a moment ago.
         std::fs::write(LAST, last).unwrap();
         if child.0.id() == number {
             return Some(child);
@@ -118,7 +118,7 @@ fn a_stranger_with_the_number_of_a_dead_service_is_left_alone() {
     kill9(web);
     wait_until("it is reaped", LIMIT, || !std::path::Path::new(&format!("/proc/{web}")).exists());
     let Some(stranger) = stranger(web) else {
-        // Not root, or a kernel that gives out numbers as it likes.
+        // Not root, or a kernel that chooses pids freely.
         return;
     };
     home.ok(["daemon", "start"]);
@@ -138,7 +138,7 @@ fn success_is_what_the_exit_code_says_and_output_is_never_in_the_way() {
     let home = Home::new();
     let output = home.run(["run", "--name", "job", "--", "/bin/sh", "-c", script]);
     assert_eq!(output.status.code(), Some(3));
-    // A last line end is added to a line that has none.
+    // A missing last line end is added.
     assert_eq!(output.stdout.iter().filter(|byte| **byte == 0).count(), 3_000_000);
     assert_eq!(output.stderr.iter().filter(|byte| **byte == 0).count(), 3_000_000);
 }

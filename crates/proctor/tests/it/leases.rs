@@ -1,4 +1,4 @@
-//! Services that are started for a while: they end when their time is over, whatever was dead at that moment, and not before.
+//! Leased services: they end when their lease expires, also if Proctor was dead at that moment, and not before.
 
 use crate::support::{LIMIT, ask_as, lines, pid, service, services, start_of, status, up};
 use crate::survival::kill_proctor;
@@ -14,7 +14,7 @@ fn running() -> Home {
     home
 }
 
-/// A service of assistant a with this lease; its pid.
+/// Starts a service of assistant a with this lease, and returns its pid.
 #[track_caller]
 fn leased(home: &Home, name: &str, lease: &str) -> u32 {
     let start = start_of(home, name, &["--lines", "1"], json!({ "lease": lease }));
@@ -28,14 +28,14 @@ fn is_there(home: &Home, name: &str) -> bool {
     list["services"].as_array().unwrap().iter().any(|service| service["name"] == name)
 }
 
-/// As a person sees it, who renews nothing.
+/// Returns the remaining time as a person sees it, who renews nothing.
 #[track_caller]
 fn left(home: &Home, name: &str) -> u64 {
     let status = status(home, name);
     status["lease_seconds_left"].as_u64().unwrap_or_else(|| panic!("no lease: {status:#}"))
 }
 
-/// Gone with its processes; its lines are still there, and it is known why.
+/// Checks that it is gone with its processes, its lines are still there, and the reason is known.
 #[track_caller]
 fn check_ended(home: &Home, name: &str, process: u32) {
     wait_until("its lease is over", LIMIT, || !is_there(home, name));
@@ -61,7 +61,7 @@ fn when_its_time_is_over_a_service_is_stopped_and_removed() {
     ask_as(&home, A, "service.add", start).unwrap();
     wait_until("all instances are gone", LIMIT, || !is_there(&home, "many@2"));
     assert!(!is_there(&home, "many@1"));
-    // A person's, too; nobody but `proctor lease` renews that.
+    // A person's service, too; only `proctor lease` renews that.
     home.ok(["start", "--name", "try", "--lease", "1s", "--", "/bin/sleep", "1000"]);
     wait_until("it is gone", LIMIT, || !is_there(&home, "try"));
 }
@@ -88,7 +88,7 @@ fn what_ended_while_nobody_lived_is_removed_by_the_next_daemon() {
     kill_proctor(&home);
     assert!(alive(process), "services outlive Proctor");
     let mut stored = stored(&home);
-    // By the clock of this boot: all of it is over, and what it may have been renewed for.
+    // By the clock of this boot, all of it has expired, including a possible renewal.
     stored["added"]["web"]["lease"]["ends"] = json!(0);
     home.write("services.json", &stored.to_string());
     home.ok(["daemon", "start"]);
@@ -96,7 +96,7 @@ fn what_ended_while_nobody_lived_is_removed_by_the_next_daemon() {
     assert_eq!(status(&home, "kept")["state"], "running");
 }
 
-/// The stored state without its checksum, as somebody who edits it by hand leaves it.
+/// Returns the stored state without its checksum, as after an edit by hand.
 fn stored(home: &Home) -> Value {
     let text = std::fs::read(home.path().join("services.json")).unwrap();
     let mut stored: Value = serde_json::from_slice(&text).unwrap();
@@ -123,7 +123,7 @@ fn its_owner_renews_it_by_using_it_and_nobody_else_does() {
         ask_as(&home, A, op, input).unwrap();
         assert!(left(&home, "web") >= 3599, "{op} did not renew it");
     }
-    // A second after its start the daemon has written down where the audit ends; the waits above took longer.
+    // A second after its start the daemon has stored the end of the audit log; the waits above took longer.
     let written = file();
     let reads = (0..100).map(|_| ask_as(&home, A, "service.status", json!({ "names": ["web"] })));
     assert!(reads.into_iter().all(|answer| answer.is_ok()));
@@ -177,12 +177,12 @@ fn a_lease_is_set_renewed_and_taken_away() {
     assert!(code == 8 && said.contains("has no lease"), "{said}");
     for bad in ["0s", "soon", "400d"] {
         let (code, said) = home.fail(["lease", "web", bad]);
-        assert!(code == 2 && said.contains("not a time"), "{said}");
+        assert!(code == 2 && said.contains("not a duration"), "{said}");
     }
-    // Started once more: as it is, for as long as is said now.
+    // Started again: unchanged, with the new lease.
     let process = leased(&home, "web", "30m");
     assert_eq!((left(&home, "web"), pid(&home, "web")), (1800, process));
-    // Replaced by its owner without a word about it, it keeps its lease; by somebody else it has none.
+    // Replaced by its owner without a lease, it keeps its lease; replaced by another caller, it has none.
     let start = |more| start_of(&home, "web", &["--lines", "2"], more);
     ask_as(&home, A, "service.start", start(json!({ "replace": true }))).unwrap();
     assert!(left(&home, "web") >= 1799);
@@ -191,7 +191,7 @@ fn a_lease_is_set_renewed_and_taken_away() {
     assert_eq!(status(&home, "web").get("owner"), None);
 }
 
-/// Change what is stored of the lease of `web` while no Proctor lives, and start one.
+/// Changes the stored lease of `web` while no Proctor lives, and starts one.
 fn restart_with(home: &Home, change: impl FnOnce(&mut Value)) {
     kill_proctor(home);
     let mut stored = stored(home);
@@ -204,7 +204,7 @@ fn restart_with(home: &Home, change: impl FnOnce(&mut Value)) {
 fn a_clock_that_jumps_ends_nothing_early_and_a_reboot_gives_nobody_more() {
     let home = running();
     let process = leased(&home, "web", "1h");
-    // The wall clock is years ahead, or behind: in the same boot nobody asks it.
+    // The wall clock is years ahead, or behind: within a boot it is not used.
     for wall in [0_i64, 9_000_000_000_000_000] {
         restart_with(&home, |lease| lease["until"] = wall.into());
         assert!((3500..=3600).contains(&left(&home, "web")), "{wall}");
@@ -216,7 +216,7 @@ fn a_clock_that_jumps_ends_nothing_early_and_a_reboot_gives_nobody_more() {
         lease["until"] = 9_000_000_000_000_000_i64.into();
     });
     assert!((3500..=3600).contains(&left(&home, "web")));
-    // Another boot, long after it was over.
+    // Another boot, long after its end.
     restart_with(&home, |lease| {
         lease["boot"] = "0123456789abcdef0123456789abcdef".into();
         lease["until"] = 0.into();

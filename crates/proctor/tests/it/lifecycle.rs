@@ -55,7 +55,7 @@ fn a_crash_loop_ends_as_failed_and_a_person_can_start_it_again() {
     let config = web(&["--exit", "3"], "max_restarts: 3\nrestart: { delay: 10, max_delay: 20 }");
     let home = Home::new();
     home.write("proctor.yaml", &config);
-    // The start itself is a failure, and says so, unless the machine is so busy that the first run outlives the wait.
+    // The start itself fails, and says so, unless the machine is so busy that the first run outlives the wait.
     check_crash_is_told(&home.run(["up", "-d"]));
     let failed = wait_state(&home, "web", "failed");
     assert_eq!(
@@ -172,7 +172,7 @@ fn a_program_that_vanished_is_reported_with_path_and_reason() {
     home.ok(["up", "-d"]);
     std::fs::remove_file(&program).unwrap();
     kill9(pid(&home, "web"));
-    // The first wait of the ladder is over only after a minute: `restart` tries at once.
+    // The first backoff lasts a minute: `restart` starts at once.
     wait_state(&home, "web", "backoff");
     let (_, said) = home.fail(["restart", "web"]);
     assert!(said.contains(&program.display().to_string()), "{said}");

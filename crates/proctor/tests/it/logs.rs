@@ -1,4 +1,4 @@
-//! What a service writes is stored, and comes back as asked.
+//! Output of a service is stored, and read back as requested.
 
 use crate::support::{LIMIT, lines, service, services, up, wait_state, web};
 use proctor_testkit::{Home, victim, wait_until};

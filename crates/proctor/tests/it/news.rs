@@ -1,4 +1,4 @@
-//! Events, health, metrics, modes and reload: what programs that watch Proctor stand on.
+//! Events, health, metrics, modes and reload, for programs that watch Proctor.
 
 use crate::support::{LIMIT, pid, services, shell, status, up, wait_state};
 use proctor_testkit::{Home, kill9, wait_until};
@@ -55,7 +55,7 @@ fn who_follows_hears_of_it_and_a_new_daemon_says_that_something_was_missed() {
             return;
         }
     };
-    // It may begin after the first; until it has, restarts go on.
+    // It may start after the first; until then, restarts continue.
     let id = home.json(["restart", "web", "--background"])["operation"].clone();
     home.ok(["operation", "status", id.as_str().unwrap(), "--wait"]);
     home.ok(["restart", "web"]);

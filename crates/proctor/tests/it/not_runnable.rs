@@ -1,11 +1,11 @@
-//! Programs that cannot be run as they are, and users that Proctor cannot become: each is told with its remedy.
+//! Programs that cannot be executed, and users that Proctor cannot switch to: each is reported with its remedy.
 
 use crate::support::{LIMIT, lines, services, shell, status, up, wait_state};
 use proctor_testkit::{Home, finish, wait_until};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 
-/// The number of `nobody`, and of its group, on nearly every machine.
+/// User and group id of `nobody` on nearly every machine.
 const NOBODY: u32 = 65534;
 
 #[test]

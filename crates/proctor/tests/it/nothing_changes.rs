@@ -1,4 +1,4 @@
-//! What is refused changes nothing, and what nobody asked for does not happen either.
+//! A refused request changes nothing, and nothing happens without a request.
 
 use crate::support::{LIMIT, pid, service, status, up, wait_state, web};
 use proctor_testkit::{Home, alive, free_port, kill9, victim, wait_until};

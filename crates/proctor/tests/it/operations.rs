@@ -1,4 +1,4 @@
-//! Operations under way: followed, waited for, cancelled; and nothing that reads waits behind them.
+//! Operations in flight: followed, awaited, cancelled; and no read waits for them.
 
 use crate::support::{LIMIT, services, shell, status, up};
 use proctor_testkit::{Home, alive, wait_until};
@@ -123,5 +123,5 @@ fn the_flag_is_known_where_it_means_something_and_nowhere_else() {
     assert_eq!(home.fail(["list", "--background"]).0, 2);
     assert_eq!(home.fail(["wait", "web", "--background"]).0, 2);
     let said = home.ok(["restart", "web", "--background"]);
-    assert!(said.contains("goes on in the background"), "{said}");
+    assert!(said.contains("continues in the background"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Where values come from that are in no file, and that none of them shows a secret.
+//! Origins of values that are in no file; none of them shows a secret.
 
 use crate::support::{LIMIT, status, wait_state, web};
 use proctor_testkit::{Home, kill9, victim, wait_until};

@@ -1,4 +1,4 @@
-//! Proctor's own secrets reach nothing that it starts, whatever way they came in and whatever way the program begins.
+//! Proctor's own secrets reach no program that it starts, however they came in and however the program starts.
 
 use crate::support::{LIMIT, pid, replace_keeper};
 use proctor_testkit::{Home, Http, finish, kill9, proctor, wait_for, wait_until};
@@ -16,7 +16,7 @@ const PLANTED: [(&str, &str); 6] = [
     ("FORGED", "proctor_planted5AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
 ];
 
-/// `.env` and `more.env`, which services load, hold the same names with other values.
+/// `.env` and `more.env`, which services load, have the same names with other values.
 const ENV_FILE: &str =
     "SUPERVISOR_TOKEN=planted-6-of-dotenv\nDOTENV_HASH=planted-7-of-dotenv\nVISIBLE=from-a-file\n";
 
@@ -40,7 +40,7 @@ fn ok(home: &Home, words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {output:?}");
 }
 
-/// The environments that programs wrote down, by file.
+/// Returns the environments that programs wrote, by file.
 fn seen(home: &Home) -> Vec<(PathBuf, String)> {
     let files = std::fs::read_dir(home.path().join("seen")).unwrap();
     files
@@ -119,7 +119,7 @@ fn own_secrets_reach_no_service_however_it_is_started() {
     check(&home, "after replacements");
 }
 
-/// Without an environment of the caller the daemon's own is inherited, which has them, too.
+/// Without an environment of the caller, the daemon's own is inherited, which has them, too.
 fn over_the_network(home: &Home) {
     let admin = std::fs::read_to_string(home.path().join("token")).unwrap();
     let client = Http::at(home.port("http")).token(admin.trim_end());

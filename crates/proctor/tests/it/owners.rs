@@ -1,5 +1,6 @@
-//! Whose process is this: services that assistants start are theirs, are found again by the next conversation, and what an
-//! assistant must not touch it does not touch.
+//! Owners of processes: services that assistants start are theirs, are found again by the next conversation, and are
+//! protected from
+//! others.
 
 use crate::support::{LIMIT, ask_as, lines, pid, service, services, start_of, status, up};
 use crate::survival::kill_proctor;
@@ -88,14 +89,14 @@ fn an_assistant_that_comes_back_is_told_that_it_runs() {
     replace["replace"] = true.into();
     ask_as(&home, B, "service.start", replace).unwrap();
     assert_eq!(status(&home, "web")["owner"], "assistant-b", "whoever defines it anew has it");
-    // The same for people, who have no name here.
+    // The same for people, who have no owner name here.
     home.ok(["start", "--name", "job", "--", "/bin/sleep", "1000"]);
     let before = pid(&home, "job");
     assert!(home.ok(["start", "--name", "job", "--", "/bin/sleep", "1000"]).contains("already"));
     let (code, said) = home.fail(["start", "--name", "job", "--", "/bin/sleep", "2000"]);
     assert!(code == 8 && said.contains("another definition"), "{said}");
     let (code, said) = home.fail(["start", "job", "--command", "sleep 2000"]);
-    assert!(code == 2 && said.contains("needs a 'name'"), "{said}");
+    assert!(code == 2 && said.contains("need the 'name'"), "{said}");
     assert_eq!(pid(&home, "job"), before);
 }
 

@@ -1,6 +1,6 @@
-//! One door: whatever the front, an operation is given the same, answers the same, and is refused the same.
+//! One door: every front gives an operation the same input, and returns the same responses and refusals.
 //!
-//! Made from the table, so that a new operation is looked at without a line here.
+//! Generated from the table, so a new operation is tested without a line here.
 
 use crate::control::{Control, admin, forget_times, listening};
 use crate::support::{LIMIT, service, services};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
-/// What came back, without what belongs to a front.
+/// Result without the parts of a front.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     /// The output.
@@ -125,22 +125,22 @@ fn token(home: &Home, name: &str) -> String {
     made["secret"].as_str().or(made["token"].as_str()).unwrap().to_owned()
 }
 
-/// These answer with what was asked before, so with more every time.
+/// Operations whose responses grow with every call.
 const GROWING: [&str; 3] = ["audit.read", "audit.verify", "daemon.metrics"];
 
-/// Which fields an object has.
+/// Returns the fields of an object.
 fn shape(value: &Value) -> Value {
     value.as_object().into_iter().flatten().map(|(key, _)| json!(key)).collect()
 }
 
-/// Every way, for somebody who may do everything.
+/// Returns every way, with all rights.
 fn ways(home: &Home) -> (Socket, Control, Rest) {
     let token = admin(home);
     let rest = Rest { port: home.port("http"), token: Some(token.clone()) };
     (Socket::connect(home), Control::known(home, &token), rest)
 }
 
-/// The same question through every way, and the same answer.
+/// Sends a request through every way, and checks for equal responses.
 #[track_caller]
 fn same(ways: &mut [&mut dyn Way], op: &str, input: &Value) -> Outcome {
     let mut first: Option<(&'static str, Outcome)> = None;
@@ -149,7 +149,7 @@ fn same(ways: &mut [&mut dyn Way], op: &str, input: &Value) -> Outcome {
         match &mut outcome {
             Outcome::Done(output) if GROWING.contains(&op) => *output = shape(output),
             Outcome::Done(output) => forget_times(output),
-            // What is no input at all is told by each front in its own words.
+            // Each front has its own message for an input that is not an object.
             Outcome::Refused(error) if !input.is_object() => error["message"] = Value::Null,
             Outcome::Refused(_) => {}
         }
@@ -163,7 +163,7 @@ fn same(ways: &mut [&mut dyn Way], op: &str, input: &Value) -> Outcome {
     first.expect("there is a way").1
 }
 
-/// Inputs that make no sense for any operation.
+/// Inputs that are invalid for every operation.
 fn nonsense(entry: &Entry) -> Vec<Value> {
     let mut inputs = vec![
         json!([1]),
@@ -173,7 +173,7 @@ fn nonsense(entry: &Entry) -> Vec<Value> {
     ];
     let schema = entry.input_schema();
     let fields = schema["properties"].as_object().into_iter().flatten();
-    // No field takes this.
+    // No field accepts this.
     inputs.extend(fields.map(|(field, _)| json!({ field: { "deep": [[[null]]] } })));
     inputs
 }
@@ -193,7 +193,7 @@ fn what_makes_no_sense_is_refused_with_the_same_words_everywhere() {
             );
         }
     }
-    // With REST an operation is an address; that there is none is not found.
+    // With REST an operation is a path; an unknown one is not found.
     same(&mut ways[..2], "service.nothing", &json!({}));
 }
 
@@ -204,7 +204,7 @@ fn reading_answers_the_same_everywhere() {
     let mut ways: [&mut dyn Way; 3] = [&mut socket, &mut control, &mut rest];
     for entry in TABLE.iter().filter(|entry| entry.meta.effect == Effect::Read) {
         for input in [json!({}), json!({ "names": ["web"] }), json!({ "names": ["nothing"] })] {
-            // Waiting for what will not happen takes as long as it is told to.
+            // A wait that cannot succeed takes its whole timeout.
             let input = match (input, entry.meta.name) {
                 (Value::Object(mut fields), "service.wait") => {
                     fields.insert("timeout".into(), json!(0));
@@ -217,14 +217,14 @@ fn reading_answers_the_same_everywhere() {
     }
 }
 
-/// No more than an operation must be given to be understood.
+/// Returns the minimum input of an operation.
 fn least(entry: &Entry) -> Value {
     let schema = entry.input_schema();
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     required.map(|field| (field.to_owned(), json!("x"))).collect()
 }
 
-/// Without a token, as a viewer and as an operator: only what the role of an operation says.
+/// Without a token, as a viewer and as an operator: only the operations of the role.
 #[test]
 fn a_role_gets_what_the_table_says_and_nothing_else() {
     let home = home();
@@ -237,7 +237,7 @@ fn a_role_gets_what_the_table_says_and_nothing_else() {
         for entry in TABLE {
             let needs = entry.meta.role;
             let allowed = role.unwrap_or(Role::Viewer) >= needs;
-            // What changes something is tried only where it is to be refused.
+            // A change is tried only where it must be refused.
             if allowed && entry.meta.effect != Effect::Read {
                 continue;
             }

@@ -1,17 +1,17 @@
-//! Where services really listen, and where they are to be found.
+//! Ports that services really listen on, and their URLs.
 
 use crate::support::{LIMIT, ask, service, services, shell, up, web};
 use proctor_testkit::{Home, free_port, victim, wait_until};
 use serde_json::{Value, json};
 
-/// The port that a victim with `--http 0` says it took.
+/// Returns the port that a victim with `--http 0` reports.
 fn chosen(home: &Home, name: &str) -> u16 {
     let waited = home.json(["wait", name, "--log", "^http [0-9]+$"]);
     let text = waited["found"][0]["text"].as_str().unwrap_or_else(|| panic!("{waited:#}"));
     text.trim_start_matches("http ").parse().unwrap()
 }
 
-/// All that is known of a service, and where it listens.
+/// Returns the full status of a service with its ports.
 fn seen(home: &Home, name: &str) -> Value {
     home.json(["status", name, "--ports"])["services"][0].clone()
 }
@@ -66,7 +66,7 @@ fn the_address_is_that_of_the_health_check_or_of_the_configured_port() {
     );
 }
 
-/// Needs root: a service in a network of its own.
+/// Needs root: a service in its own network namespace.
 #[test]
 fn a_service_in_a_network_of_its_own_is_seen_there() {
     if !rustix::process::geteuid().is_root() {

@@ -1,4 +1,4 @@
-//! What a service's process is given.
+//! Properties of a service's process.
 
 use crate::support::{LIMIT, lines, status, up, wait_state, web};
 use proctor_testkit::{Home, wait_until};
@@ -32,7 +32,7 @@ fn a_service_gets_its_folder_descriptors_limits_and_mask() {
 #[test]
 fn a_service_can_run_as_another_user() {
     if !rustix::process::geteuid().is_root() {
-        // Only root can; others are told so.
+        // Only root can; other users get an error.
         let home = Home::new();
         home.write("proctor.yaml", &web(&["--print-ids"], "user: root"));
         home.fail(["up", "-d"]);
@@ -69,7 +69,7 @@ fn cpu_and_memory_are_those_of_the_whole_tree() {
 fn a_kill_for_memory_is_told_apart_from_another_kill() {
     let group = format!("/sys/fs/cgroup/memory/proctor-test-{}", std::process::id());
     if std::fs::create_dir(&group).is_err() {
-        // Without a memory controller to write to, there is no way to be killed for memory on purpose.
+        // Without a writable memory controller, an out-of-memory kill cannot be caused.
         return;
     }
     std::fs::write(format!("{group}/memory.limit_in_bytes"), (64 << 20).to_string()).unwrap();

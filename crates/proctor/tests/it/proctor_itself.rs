@@ -1,4 +1,4 @@
-//! Proctor's own processes: one for each home, replaced in place, ended in order, PID 1 if need be.
+//! Proctor's own processes: one set for each home, replaced in place, ended in order, PID 1 if needed.
 
 use crate::support::{LIMIT, lines, pid, service, status, up, wait_state, web};
 use proctor_testkit::{Home, alive, children, kill9, proctor, running, signal, wait_until};
@@ -52,7 +52,7 @@ fn an_upgrade_in_place_keeps_pids_runs_and_lines() {
     for (line, number) in lines(&home, "web", &[]).iter().zip(1..) {
         assert_eq!(line, &format!("line {number}"));
     }
-    // Still our child: its true exit status is known.
+    // Still our child, so its exact exit status is known.
     kill9(pid(&home, "web"));
     wait_until("a new run", LIMIT, || status(&home, "web")["restarts"] == 1);
     assert_eq!(status(&home, "web")["last_exit"]["signal"], 9);
@@ -121,7 +121,7 @@ fn as_pid_1_it_reaps_orphans_and_ends_on_term() {
     let ended = |child: &mut std::process::Child| child.try_wait().unwrap().is_some();
     wait_until("it is ready, or may not be made", LIMIT, || ended(&mut child) || ready());
     if ended(&mut child) {
-        // No right to make a pid namespace: the same duties are seen by every test that orphans a process.
+        // Pid namespaces are not permitted here; other tests that orphan a process cover the same duties.
         return;
     }
     home.ok(["up", "-d"]);

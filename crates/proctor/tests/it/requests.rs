@@ -1,4 +1,4 @@
-//! Requests as any client of the socket may send them, without the command line's own checks in front.
+//! Requests at the socket without the checks of the command line.
 
 use crate::support::{ask, pid, service, services, up};
 use proctor_testkit::{Home, victim};
@@ -32,20 +32,16 @@ fn what_makes_no_sense_is_refused_with_words_that_help() {
         ("service.start", json!({ "name": "x", "names": ["web"] }), "not both"),
         ("service.start", json!({ "name": "x" }), "needs a command"),
         ("service.start", json!({ "name": "x", "command": "a", "argv": ["b"] }), "not both"),
-        (
-            "service.start",
-            json!({ "name": "x", "command": "true" }),
-            "where this service is to run",
-        ),
+        ("service.start", json!({ "name": "x", "command": "true" }), "the folder of this service"),
         ("service.start", json!({ "names": 5 }), "names"),
         ("service.start", json!({ "names": ["web"], "wait": -1 }), "wait"),
         ("service.status", json!({ "nmes": ["web"] }), "did you mean 'names'?"),
         ("service.list", json!({ "state": ["broken"] }), "state[0]"),
-        ("log.read", json!({ "cursor": "nonsense" }), "exactly as an earlier answer gave it"),
+        ("log.read", json!({ "cursor": "nonsense" }), "exactly as an earlier response returned it"),
         ("log.read", json!({ "since": "the day before" }), "the day before"),
         ("config.show", json!({ "check": "proctor.yaml" }), "not an absolute path"),
         ("daemon.upgrade", json!({ "binary": "proctor", "base_dir": folder }), "--binary"),
-        ("service.status", json!(["web"]), "is an object"),
+        ("service.status", json!(["web"]), "must be an object"),
     ] {
         refused(&home, op, &input, "bad_input", words);
     }

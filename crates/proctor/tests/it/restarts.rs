@@ -1,4 +1,4 @@
-//! Restarts: who asks for them, how long they wait, how many there are, and what comes after the last.
+//! Restarts: their causes, delays, limits, and the state after the last one.
 
 use crate::support::{LIMIT, lines, marks, pid, service, services, shell, status, up, wait_state};
 use proctor_testkit::{Home, kill9, wait_until};
@@ -21,7 +21,7 @@ fn arguments_of_a_restart_hold_until_the_next_stop_restart_or_change_of_the_file
     home.ok(["restart", "web", "--args", "--lines 1 --line-prefix 'new and \"quoted\" '"]);
     let expected = ["old line 1", "new and \"quoted\" line 1"];
     wait_until("the new line", LIMIT, || lines(&home, "web", &[]) == expected);
-    // Also for the restart after a crash, and for the daemon that comes after this one.
+    // Also for the restart after a crash, and for the next daemon.
     kill9(home.daemon_pid());
     kill9(pid(&home, "web"));
     wait_until("a third line", LIMIT, || lines(&home, "web", &[]).len() == 3);
@@ -99,7 +99,7 @@ fn a_service_that_a_new_proctor_brings_back_is_never_called_stopped() {
 
 #[test]
 fn waits_grow_from_crash_to_crash_up_to_the_longest() {
-    // Each run tells the time and ends. From one to the next it is at least the wait, however busy the machine is.
+    // Each run prints the time and ends. The interval is at least the delay, however busy the machine is.
     let script = "read up idle < /proc/uptime; echo $up; exit 1";
     let keys = "max_restarts: 5\nrestart: { delay: 100, backoff: 3, max_delay: 500, jitter: 0 }";
     let home = crashing(&[shell("web", script, keys)]);
@@ -107,7 +107,7 @@ fn waits_grow_from_crash_to_crash_up_to_the_longest() {
     let times: Vec<f64> = lines(&home, "web", &[]).iter().map(|up| up.parse().unwrap()).collect();
     let waits: Vec<f64> = times.windows(2).map(|two| (two[1] - two[0]) * 1000.0).collect();
     assert_eq!(waits.len(), 5, "{times:?}");
-    /// What the kernel's clock counts in.
+    /// Unit of the kernel's clock in milliseconds.
     const TICK: f64 = 10.0;
     for (at_least, wait) in [100.0, 300.0, 500.0, 500.0, 500.0].into_iter().zip(&waits) {
         assert!(*wait > at_least - 2.0 * TICK, "{wait} instead of {at_least}: {waits:?}");
@@ -124,7 +124,7 @@ fn status_says_what_comes_next_and_why() {
     ]);
     for (name, state, key, expected) in [
         ("patient", "backoff", "next", &["restart in ", "s"][..]),
-        ("cooling", "cooling", "next", &["tries again in ", "h"]),
+        ("cooling", "cooling", "next", &["retry in ", "h"]),
         ("cooling", "cooling", "why", &["too many restarts"]),
         ("finished", "failed", "why", &["gave up after 1 restart"]),
     ] {
@@ -151,7 +151,7 @@ fn a_stable_run_begins_the_waits_anew() {
         service("shaky", &brief, &ladder("1h")),
     ]);
     wait_until("many restarts", LIMIT, || status(&home, "stable")["restarts"].as_u64() > Some(5));
-    // Its second wait is two seconds, its third more than three minutes.
+    // Its second delay is two seconds, its third more than three minutes.
     let shaky = status(&home, "shaky");
     assert!(shaky["restarts"].as_u64() <= Some(2), "{shaky:#}");
 }
@@ -187,7 +187,7 @@ fn after_a_cool_off_it_is_tried_again_until_it_works() {
 #[test]
 fn a_program_that_cannot_be_run_is_told_with_its_path_and_the_reason() {
     let home = Home::new();
-    // It is there and may be executed, so only the kernel can say that it is no program.
+    // It exists and is executable, so only the kernel can detect that it is not a program.
     let program = home.write("bin/tool", "\u{7f}ELF, or so it says");
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
@@ -210,13 +210,13 @@ fn a_program_that_cannot_be_run_is_told_with_its_path_and_the_reason() {
             assert!(text.contains(expected), "{who}: {expected} is missing: {text}");
         }
     }
-    // The log has the moment and the number.
+    // The log has the time and the number.
     let ended = marks(&home, "web").pop().unwrap();
     assert_eq!(ended.0, "exited");
     assert!(ended.2.contains("could not be started") && ended.2.contains('8'), "{ended:?}");
 }
 
-/// Descriptors and threads of a process, and the pages that it has in memory.
+/// Returns descriptors and threads of a process, and its resident pages.
 fn held(pid: u32) -> (usize, usize, u64) {
     let count = |folder: &str| std::fs::read_dir(format!("/proc/{pid}/{folder}")).unwrap().count();
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).unwrap();
@@ -231,7 +231,7 @@ fn thousands_of_restarts_leave_nothing_behind_in_the_keeper() {
     let keys = "restart_policy: always\nmax_restarts: unlimited\nrestart: { delay: 0 }";
     let home = crashing(&[service("web", &["--exit", "1"], keys)]);
     let keeper = home.keeper_pid();
-    // The window of the budget fills first: that much is kept on purpose.
+    // The window of the restart limit fills first; that memory is kept on purpose.
     let crash_until = |restarts: u64| {
         wait_until("restarts", ENOUGH, || {
             status(&home, "web")["restarts"].as_u64() >= Some(restarts)
@@ -251,7 +251,7 @@ fn a_row_of_crashes_without_waits_is_no_start() {
     let home = Home::new();
     let keys = "max_restarts: unlimited\nrestart: { delay: 0 }";
     home.write("proctor.yaml", &services(&[service("web", &["--exit", "3"], keys)]));
-    // Whichever run is there at the end of the wait, it is one of many.
+    // Whichever run exists at the end of the wait, it is one of many.
     for words in [["up", "-d", "--timeout", "1"], ["restart", "web", "--timeout", "1"]] {
         let (code, said) = home.fail(words);
         assert!(code == 4 && said.contains("crashed: exit code 3"), "{words:?}: {code} {said}");

@@ -1,4 +1,4 @@
-//! The standard input of `run`: whole, to its end, and never in the way of the program's own end.
+//! Standard input of `run`: complete, to its end, and never in the way of the program's own end.
 
 use crate::support::{LIMIT, lines};
 use proctor_testkit::{Home, alive, kill9, wait_for, wait_until};
@@ -62,7 +62,7 @@ fn a_program_reads_the_lines_that_are_typed_at_a_terminal() {
     let mut command = home.command(["run", "--", "sh"]);
     command.stdin(Stdio::from(terminal)).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    // The last is Ctrl-D.
+    // The last byte is Ctrl-D.
     File::from(master.try_clone().unwrap()).write_all(b"echo typed\nexit 3\n\x04").unwrap();
     let output = ended(child);
     let said = String::from_utf8_lossy(&output.stderr);
@@ -71,7 +71,7 @@ fn a_program_reads_the_lines_that_are_typed_at_a_terminal() {
         (Some(3), &b"typed\n"[..]),
         "{said}"
     );
-    assert!(said.contains("reads what you type here"), "{said}");
+    assert!(said.contains("reads the lines you type here"), "{said}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! More than eighty secrets, planted wherever secrets are: none is seen in what Proctor says, writes down or logs.
+//! More than eighty secrets, planted in every place for secrets: none appears in output, files or logs of Proctor.
 
 use crate::support::{LIMIT, wait_state};
 use proctor_testkit::{Home, Http, finish, victim};
@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-/// Ordinary values beside the secrets: they stay visible.
+/// Ordinary values next to the secrets; they stay visible.
 const VISIBLE: [&str; 19] = [
     "GIT_AUTHOR_NAME",
     "Ann Author",
@@ -30,7 +30,7 @@ const VISIBLE: [&str; 19] = [
     "kept in password=***",
 ];
 
-/// Names of variables that hold secrets.
+/// Names of variables with secrets.
 const NAMES: [&str; 20] = [
     "API_KEY",
     "DB_PASSWORD",
@@ -54,7 +54,7 @@ const NAMES: [&str; 20] = [
     "OTP",
 ];
 
-/// Everything that was said, and every secret there is.
+/// All output, and all secrets.
 struct Scene {
     home: Home,
     planted: RefCell<Vec<String>>,
@@ -62,7 +62,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A new secret; the text says where it is.
+    /// Creates a secret; its text names its place.
     fn secret(&self, place: &str) -> String {
         let mut planted = self.planted.borrow_mut();
         let secret = format!("s3cr3t-{}-{place}-x", planted.len());
@@ -70,7 +70,7 @@ impl Scene {
         secret
     }
 
-    /// A new secret that looks like a word: only its place tells that it is one.
+    /// Creates a secret that looks like a word; only its place shows that it is one.
     fn word(&self) -> String {
         let mut planted = self.planted.borrow_mut();
         let letter = |number: usize| char::from(b'a' + u8::try_from(number % 26).unwrap());
@@ -80,7 +80,7 @@ impl Scene {
         secret
     }
 
-    /// Words of a command line with logins and passwords in many spellings.
+    /// Returns words of a command line with logins and passwords in many spellings.
     fn spellings(&self) -> Vec<String> {
         let login = |option: &str| format!("{option}joe:{}&three", self.word());
         let attached = |name: &str| format!("{name}{}", self.word());
@@ -103,7 +103,7 @@ impl Scene {
         .concat()
     }
 
-    /// Run a command as a page, as JSON, and keep all that it says.
+    /// Runs a command as text and as JSON, and keeps all output.
     fn run(&self, words: &[&str], environment: &[(&str, String)]) {
         for json in [false, true] {
             let form: &[&str] = if json { &["--json"] } else { &[] };
@@ -183,7 +183,7 @@ fn environment(scene: &Scene) -> Vec<(&'static str, String)> {
     .into()
 }
 
-/// Everything that anybody may be shown: the audit and our own log are, the state that is the owner's alone is not.
+/// Returns all files that others may see: the audit log and our own log, but not the owner's private state.
 fn files(home: &Path) -> String {
     let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
     let audit = std::fs::read_dir(home.join("audit")).unwrap();
@@ -251,7 +251,7 @@ fn planted_secrets_are_seen_nowhere() {
     }
 }
 
-/// What the ports say, to somebody without a token and to an admin.
+/// Requests at the ports, without a token and as an admin.
 fn over_the_network(scene: &Scene, token: &str) {
     let nameless = Http::at(scene.home.port("http"));
     let say = |text: &[u8]| scene.said.borrow_mut().push_str(&String::from_utf8_lossy(text));
@@ -282,7 +282,7 @@ fn over_the_network(scene: &Scene, token: &str) {
     say(&answers);
 }
 
-/// Services and commands that are given by requests.
+/// Services and commands from requests.
 fn added(scene: &Scene, run: &impl Fn(&[&str])) {
     let variable = format!("ADDED_TOKEN={}", scene.secret("added"));
     let option = format!("--token={}", scene.secret("added-arg"));
@@ -315,7 +315,7 @@ fn added(scene: &Scene, run: &impl Fn(&[&str])) {
     run(&["remove", "extra"]);
 }
 
-/// What is wrong is said without saying what it was.
+/// Errors do not quote the wrong value.
 fn mistakes(scene: &Scene, run: &impl Fn(&[&str])) {
     let variable = format!("BAD_TOKEN={}", scene.secret("no-program"));
     run(&[

@@ -1,4 +1,4 @@
-//! Where settings come from, and which of them counts: flag, environment, file, default.
+//! Origins of settings and their precedence: flag, environment, file, default.
 
 use crate::support::{
     LIMIT, lines, pid, replace_keeper, service, services, status, up, wait_state,
@@ -6,7 +6,7 @@ use crate::support::{
 use proctor_testkit::{Home, finish, victim, wait_until};
 use serde_json::Value;
 
-/// `up -d` with more of an environment.
+/// Runs `up -d` with more environment variables.
 #[track_caller]
 fn up_with(home: &Home, words: &[&str], environment: &[(&str, &str)]) {
     let mut command = home.command(["up", "-d"]);
@@ -15,7 +15,7 @@ fn up_with(home: &Home, words: &[&str], environment: &[(&str, &str)]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Wait for the whole environment of a service that prints it, and return it.
+/// Waits for the whole environment of a service that prints it, and returns it.
 fn environment(home: &Home, name: &str) -> Vec<String> {
     wait_until("its environment", LIMIT, || lines(home, name, &[]).contains(&"line 1".to_owned()));
     lines(home, name, &[])
@@ -65,12 +65,12 @@ fn env_files_lie_under_the_environment_of_their_level() {
             "env F=shell",
         ],
     );
-    // Files of its own are instead of the supervisor's.
+    // Its own files replace the supervisor's.
     check_has(
         &environment(&home, "web"),
         &["env A=shell", "env B=all-env", "env C=web-file", "env D=web-env"],
     );
-    // A file that is missed is named, with where it is asked for, and nothing changes.
+    // A missing file is named with its position, and nothing changes.
     let before = pid(&home, "web");
     home.write("proctor.yaml", &services(&[service("web", &[], "env_file: missing.env")]));
     let (code, said) = home.fail(["up", "-d"]);
@@ -133,7 +133,7 @@ fn the_target_runs_in_its_folder_with_its_words_as_a_shell_splits_them() {
         let (_, from) = origin(&settings, &format!("services.target.{key}"));
         assert_eq!(from, format!("environment {variable}"));
     }
-    // It is what the next daemon knows, too, without that environment.
+    // The next daemon knows it, too, without that environment.
     home.ok(["daemon", "stop"]);
     home.ok(["daemon", "start"]);
     wait_state(&home, "target", "running");
@@ -223,7 +223,7 @@ fn the_own_log_is_as_talkative_as_it_is_asked_to_be() {
         let home = Home::new();
         home.write("proctor.yaml", &services(&[service("web", &[], "")]));
         up_with(&home, &[], variables);
-        // The keeper is gone and says so, as a warning of the daemon that takes over.
+        // The keeper is gone, and the daemon that takes over logs a warning.
         replace_keeper(&home);
         home.own_log().contains("taking over")
     };

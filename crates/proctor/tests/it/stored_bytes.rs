@@ -1,11 +1,11 @@
-//! What is stored of a service's output: every byte, in bounded space, and found again by time.
+//! Stored output of a service: every byte, in bounded space, and found again by time.
 
 use crate::support::{LIMIT, lines, marks, service, services, shell, up, wait_state, web};
 use proctor_testkit::{Home, wait_until};
 use serde_json::Value;
 use std::path::Path;
 
-/// All that a service ever wrote, as it comes back.
+/// Returns all output of a service.
 #[track_caller]
 fn raw(home: &Home, name: &str) -> Vec<u8> {
     let output = home.run(["logs", name, "--raw", "--since", "1h"]);
@@ -13,14 +13,14 @@ fn raw(home: &Home, name: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// The two are the same; if not, says where they part instead of printing megabytes.
+/// Checks that both are equal; otherwise reports the first difference instead of megabytes.
 #[track_caller]
 pub(crate) fn check_same(found: &[u8], expected: &[u8]) {
     let differs = found.iter().zip(expected).position(|(a, b)| a != b);
     assert_eq!((differs, found.len()), (None, expected.len()));
 }
 
-/// Segments of a stream that exist now, and their bytes together.
+/// Returns the number of segments of a stream, and their total size.
 fn stored(home: &Home, name: &str, stream: &str) -> (usize, u64) {
     let files = std::fs::read_dir(home.path().join("logs").join(name)).unwrap().flatten();
     let sizes = files.filter_map(|file| {
@@ -31,7 +31,7 @@ fn stored(home: &Home, name: &str, stream: &str) -> (usize, u64) {
     sizes.fold((0, 0), |(count, sum), size| (count + 1, sum + size))
 }
 
-/// Lines of every length and every byte: text, invalid UTF-8, NUL, escapes, carriage returns.
+/// Returns lines of every length and every byte: text, invalid UTF-8, NUL, escapes, carriage returns.
 pub(crate) fn wild_lines(count: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut random = 88_172_645_463_325_252_u64;
@@ -53,7 +53,7 @@ pub(crate) fn wild_lines(count: u64) -> Vec<u8> {
             _ => {}
         }
         if number % 20_000 == 10_000 {
-            // Longer than a piece of a line in an answer.
+            // Longer than a part of a line in a response.
             bytes.extend(std::iter::repeat_n(0x80 | number as u8, 300 << 10));
         }
         bytes.push(b'\n');
@@ -95,7 +95,7 @@ fn wild_lines_survive_rotation_byte_for_byte() {
     home.ok(["up", "-d"]);
     wait_state(&home, "web", "stopped");
     let (segments, bytes) = stored(&home, "web", "stdout");
-    // A file may grow by as much as a pipe holds before it is closed.
+    // A file may grow by the capacity of a pipe before it is closed.
     assert!(segments >= 2, "{segments} segments");
     assert_eq!(bytes, expected.len() as u64);
     check_same(&raw(&home, "web"), &expected);
@@ -167,7 +167,7 @@ fn the_bytes_kept_of_a_service_are_bounded_over_both_streams() {
     home.ok(["up", "-d"]);
     wait_state(&home, "web", "stopped");
     let (out, err) = (stored(&home, "web", "stdout"), stored(&home, "web", "stderr"));
-    // The open file of each stream may grow by as much as a pipe holds before the oldest closed one goes.
+    // The open file of each stream may grow by the capacity of a pipe before the oldest closed one is deleted.
     let most = 32_768 + 2 * (8192 + (1 << 20));
     assert!(out.1 + err.1 <= most, "{out:?} {err:?}");
     assert!(out.1 > 0 && err.1 > 0, "neither stream starves the other: {out:?} {err:?}");
@@ -212,8 +212,9 @@ fn times_select_from_several_services_at_once() {
             .collect()
     };
     wait_until("early lines", LIMIT, || all(&[]).len() == 4);
-    // A moment between the two, as the machine that stored the lines tells it. Without its end a time sorts as a text,
-    // however many digits it has.
+    // A time between the two, from the clock of the machine that stored the lines. Without its end a time sorts as a
+    // text, however
+    // many digits it has.
     let times = |wanted: &str| -> Vec<String> {
         let answer = home.json(["logs", "a", "b"]);
         let items = answer["items"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! What the end-to-end tests share: a configuration around the victim, and questions about services.
+//! Helpers of the end-to-end tests: a configuration around the victim, and requests about services.
 
 use proctor_testkit::{Home, kill9, victim, wait_until};
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Generous: machines are noisy, and only a failing test waits this long.
+/// Deadline; generous because machines are noisy, and only a failing test waits this long.
 pub(crate) const LIMIT: Duration = Duration::from_secs(90);
 
-/// A `proctor.yaml` with one service `web` that is the victim with these arguments, and more keys of it.
+/// Returns a `proctor.yaml` with one service `web`: the victim with these arguments, and more keys.
 pub(crate) fn web(args: &[&str], keys: &str) -> String {
     format!("supervisor:\n  services:\n{}", service("web", args, keys))
 }
 
-/// One service of a configuration: the victim with these arguments, and more keys (one a line).
+/// Returns one service of a configuration: the victim with these arguments, and more keys (one per line).
 pub(crate) fn service(name: &str, args: &[&str], keys: &str) -> String {
     let list: Vec<String> = args.iter().map(|arg| serde_json::to_string(arg).unwrap()).collect();
     let mut text = format!(
@@ -28,7 +28,7 @@ pub(crate) fn service(name: &str, args: &[&str], keys: &str) -> String {
     text
 }
 
-/// A home whose configuration is up, in the background.
+/// Returns a home whose configuration is up, in the background.
 pub(crate) fn up(config: &str) -> Home {
     let home = Home::new();
     home.write("proctor.yaml", config);
@@ -36,7 +36,7 @@ pub(crate) fn up(config: &str) -> Home {
     home
 }
 
-/// All that is known of a service.
+/// Returns the full status of a service.
 #[track_caller]
 pub(crate) fn status(home: &Home, name: &str) -> Value {
     home.json(["status", name])["services"][0].clone()
@@ -48,14 +48,14 @@ pub(crate) fn pid(home: &Home, name: &str) -> u32 {
     status["pid"].as_u64().unwrap_or_else(|| panic!("{name} has no pid: {status:#}")) as u32
 }
 
-/// Wait until a service is in this state, and return all that is known of it then.
+/// Waits until a service is in this state, and returns its status.
 #[track_caller]
 pub(crate) fn wait_state(home: &Home, name: &str, state: &str) -> Value {
     wait_until(&format!("{name} is {state}"), LIMIT, || status(home, name)["state"] == state);
     status(home, name)
 }
 
-/// The lines of a service's log, without marks.
+/// Returns the lines of a service's log, without marks.
 #[track_caller]
 pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
     let mut words = vec!["logs", name, "-n", "1000000"];
@@ -69,7 +69,7 @@ pub(crate) fn lines(home: &Home, name: &str, more: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// What `start` is given for the victim under this name, and more of its input.
+/// Returns the input of `start` for the victim under this name, with more fields.
 pub(crate) fn start_of(home: &Home, name: &str, args: &[&str], more: Value) -> Value {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut argv = vec![victim().display().to_string()];
@@ -83,12 +83,12 @@ pub(crate) fn start_of(home: &Home, name: &str, args: &[&str], more: Value) -> V
     input
 }
 
-/// A `proctor.yaml` of these services, each made by [`service`] or [`shell`].
+/// Returns a `proctor.yaml` of these services, each made by [`service`] or [`shell`].
 pub(crate) fn services(all: &[String]) -> String {
     format!("supervisor:\n  services:\n{}", all.concat())
 }
 
-/// One service of a configuration: a shell with this script, and more keys (one a line).
+/// Returns one service of a configuration: a shell with this script, and more keys (one per line).
 pub(crate) fn shell(name: &str, script: &str, keys: &str) -> String {
     let script = serde_json::to_string(&script.replace('$', "$$")).unwrap();
     let mut text = format!("    {name}:\n      command: [/bin/sh, -c, {script}]\n");
@@ -98,7 +98,7 @@ pub(crate) fn shell(name: &str, script: &str, keys: &str) -> String {
     text
 }
 
-/// The marks of a service's log: kind, moment and text, in order.
+/// Returns the marks of a service's log: kind, time and text, in order.
 #[track_caller]
 pub(crate) fn marks(home: &Home, name: &str) -> Vec<(String, String, String)> {
     let answer = home.json(["logs", name, "-n", "1000000"]);
@@ -107,7 +107,7 @@ pub(crate) fn marks(home: &Home, name: &str) -> Vec<(String, String, String)> {
     items.map(|item| (word(item, "kind"), word(item, "at"), word(item, "text"))).collect()
 }
 
-/// Kill the keeper and wait until another has taken over.
+/// Kills the keeper and waits until another has taken over.
 #[track_caller]
 pub(crate) fn replace_keeper(home: &Home) {
     let old = home.keeper_pid();
@@ -115,13 +115,13 @@ pub(crate) fn replace_keeper(home: &Home) {
     wait_until("a new keeper", LIMIT, || home.living_keeper().is_some_and(|now| now != old));
 }
 
-/// The answer to one request over a connection of its own.
+/// Returns the response to one request over its own connection.
 #[track_caller]
 pub(crate) fn ask(home: &Home, op: &str, input: &Value) -> Value {
     answer(home, &json!({ "op": op, "input": input }))
 }
 
-/// The same as the assistant of this name, if there is one: what it answers, or its error.
+/// Sends a request as the assistant with this name, if there is one. Returns the output or the error.
 #[track_caller]
 pub(crate) fn ask_as(
     home: &Home,

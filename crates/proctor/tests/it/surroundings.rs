@@ -1,19 +1,19 @@
-//! What a service finds when it begins: signals, descriptors, session, groups, variables. Nothing of whoever started
-//! Proctor, and nothing of Proctor itself, may reach it that was not meant for it.
+//! Initial state of a service: signals, descriptors, session, groups, variables. Nothing of Proctor or of its caller
+//! may leak into it.
 
 use crate::support::{LIMIT, lines, pid, replace_keeper, service, services, shell, status, up};
 use proctor_testkit::{Home, alive, proctor, wait_until};
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-/// A line of `/proc/PID/status`.
+/// Returns a line of `/proc/PID/status`.
 fn field(pid: u32, name: &str) -> String {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("no {name} in:\n{text}")).trim().to_owned()
 }
 
-/// What descriptors 0, 1 and 2 and all others are, by number.
+/// Returns descriptors 0, 1 and 2 and all others, by number.
 fn descriptors(pid: u32) -> Vec<(u32, String)> {
     let folder = format!("/proc/{pid}/fd");
     let mut all: Vec<(u32, String)> = std::fs::read_dir(&folder)
@@ -31,7 +31,7 @@ fn descriptors(pid: u32) -> Vec<(u32, String)> {
 #[test]
 fn signals_are_at_their_defaults_whatever_proctor_was_started_with() {
     let home = Home::new();
-    // `sleep` changes nothing about its signals: what it has is what it was given.
+    // `sleep` does not change its signals, so it shows what it was given.
     home.write("proctor.yaml", "supervisor:\n  services:\n    web:\n      command: sleep 1000\n");
     // As under `nohup`, and worse.
     let script = r#"trap "" HUP INT QUIT PIPE USR1 TERM CHLD; exec "$0" --home "$1" up -d"#;
@@ -57,7 +57,7 @@ fn signals_are_at_their_defaults_whatever_proctor_was_started_with() {
 
 #[test]
 fn a_pipe_that_nobody_reads_ends_the_writer_as_in_any_shell() {
-    // With SIGPIPE ignored, `yes` would complain; by default it dies without a word, of signal 13.
+    // With SIGPIPE ignored, `yes` would complain; by default it dies silently of signal 13.
     let home =
         up(&services(&[shell("web", "(yes; echo $? >&2) | head -n 1; exec sleep 1000", "")]));
     wait_until("both lines", LIMIT, || lines(&home, "web", &[]).len() == 2);
@@ -103,7 +103,7 @@ fn every_service_leads_a_session_and_a_group_of_its_own() {
 #[test]
 fn groups_are_those_that_were_asked_for() {
     if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
-        // Only root may change groups; that others are told so is tested with users.
+        // Only root may change groups; the error for others is tested with users.
         return;
     }
     let script = "id -u; id -g; id -G; exec sleep 1000";
@@ -179,7 +179,7 @@ fn cpu_is_that_of_the_whole_tree_and_none_for_who_sleeps() {
         service("idle", &[], ""),
     ]));
     let cpu = |name: &str| status(&home, name)["cpu_percent"].as_f64().unwrap_or(0.0);
-    // Two processes that want all they can get, on a machine that others use, too.
+    // Two processes that use all CPU they can get, on a shared machine.
     wait_until("the busy one is seen", LIMIT, || cpu("busy") > 20.0);
     assert!(cpu("busy") < 100.0 * 64.0, "more than any machine has");
     assert!(cpu("idle") < 10.0, "{}", cpu("idle"));
@@ -187,13 +187,13 @@ fn cpu_is_that_of_the_whole_tree_and_none_for_who_sleeps() {
     assert!(status(&home, "busy")["cpu_percent"].is_null());
 }
 
-/// A variable of a living process.
+/// Returns a variable of a living process.
 fn variable_of(pid: u32, name: &str) -> Option<String> {
     let all = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
     all.split('\0').find_map(|pair| Some(pair.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
 }
 
-/// `proctor WORDS` from a terminal of this name, with these variables.
+/// Runs `proctor WORDS` from a terminal with this name, with these variables.
 #[track_caller]
 fn from_terminal(home: &Home, words: &[&str], terminal: &str, file_value: &str) {
     let mut command = home.command(words.iter().copied());
@@ -212,7 +212,7 @@ fn up_from_another_terminal_restarts_nothing_unless_it_is_asked_to() {
 
     from_terminal(&home, &["up", "-d"], "%2", "a");
     assert_eq!(pid(&home, "web"), first, "another terminal is no change");
-    // A daemon that takes up the work knows what each service was started with.
+    // The next daemon knows the environment that each service was started with.
     let old = home.daemon_pid();
     proctor_testkit::kill9(old);
     wait_until("a new daemon", LIMIT, || home.daemon_pid() != old);

@@ -1,4 +1,4 @@
-//! Nothing of ours dies with us: services, their output and their state outlive any process of Proctor's.
+//! Nothing dies with us: services, their output and their state outlive any process of Proctor.
 
 use crate::support::{LIMIT, lines, pid, status, up, web};
 use proctor_testkit::{Home, alive, kill9, signal, wait_until, with_variable};
@@ -12,7 +12,7 @@ fn counting() -> Home {
     home
 }
 
-/// Every line the service wrote is there, once, in order.
+/// Checks that every line of the service is stored, once, in order.
 #[track_caller]
 fn check_continuity(home: &Home, at_least: usize) {
     wait_until("more lines", LIMIT, || lines(home, "web", &[]).len() >= at_least);
@@ -21,7 +21,7 @@ fn check_continuity(home: &Home, at_least: usize) {
     }
 }
 
-/// Kill with SIGKILL whatever `whom` names, then: same process, same run, no line missing.
+/// Kills the processes of `whom` with SIGKILL, then checks: same process, same run, no line missing.
 fn check(whom: fn(&Home) -> Vec<u32>) {
     let home = counting();
     let before = status(&home, "web");
@@ -32,7 +32,7 @@ fn check(whom: fn(&Home) -> Vec<u32>) {
             kill9(*pid);
         }
         wait_until("they are gone", LIMIT, || !victims.iter().any(|pid| alive(*pid)));
-        // If both died, this is what starts Proctor again.
+        // If both died, this starts Proctor again.
         home.ok(["daemon", "start"]);
         let after = status(&home, "web");
         for key in ["pid", "run", "state", "restarts"] {
@@ -43,19 +43,19 @@ fn check(whom: fn(&Home) -> Vec<u32>) {
     assert_eq!(running_copies(&home), 1);
 }
 
-/// How many processes of services this home has.
+/// Returns the number of service processes of this home.
 fn running_copies(home: &Home) -> usize {
     with_variable(&format!("PROCTOR_HOME={}", home.path().display())).len()
 }
 
-/// Kill keeper, daemon and guard so that none can take over from the others, and wait until all are gone.
+/// Kills keeper, daemon and guard so none can take over, and waits until all are gone.
 pub(crate) fn kill_proctor(home: &Home) {
     let (keeper, others) = (home.keeper_pid(), [home.daemon_pid(), home.guard_pid()]);
-    // The keeper first and the others stopped: they must not see the keeper die and replace it.
+    // The keeper first and the others stopped, so they do not see it die and replace it.
     others.iter().for_each(|pid| signal(*pid, Signal::STOP));
     kill9(keeper);
     others.iter().for_each(|pid| kill9(*pid));
-    // Looking dead is not enough: another thread of it may still hold the lock.
+    // A dead process is not enough: another thread of it may still hold the lock.
     let lock =
         std::fs::File::options().read(true).write(true).open(home.path().join("run/keeper.lock"));
     let lock = lock.unwrap();
@@ -82,7 +82,7 @@ fn killing_both_changes_nothing() {
 fn the_keeper_restarts_a_crashed_service_while_the_daemon_is_down() {
     let home = up(&web(&[], ""));
     let (daemon, first) = (home.daemon_pid(), pid(&home, "web"));
-    // Stopped, not killed: it would be replaced at once.
+    // Stopped, not killed, because it would be replaced at once.
     signal(daemon, Signal::STOP);
     kill9(first);
     let marker = home.path().join("run/services/web");
@@ -107,7 +107,7 @@ fn a_service_that_ends_while_no_keeper_lives_is_not_doubled_or_forgotten() {
     home.ok(["daemon", "start"]);
     let now = status(&home, "web");
     assert_eq!(now["state"], "failed", "{now:#}");
-    // Whoever inherited it may not have reaped it yet; then the kernel still knows.
+    // If its new parent has not reaped it yet, the kernel still knows.
     let exit = &now["last_exit"];
     assert!(exit["kind"] == "unknown" || exit["signal"] == 9, "never invented: {now:#}");
     assert_eq!(running_copies(&home), 0);
@@ -143,7 +143,7 @@ fn wishes_survive_a_reboot() {
     let home = up(&config);
     home.ok(["stop", "unwanted"]);
     let wanted = pid(&home, "wanted");
-    // What a reboot leaves: no process and no runtime directory.
+    // Simulates a reboot: no process and no runtime directory.
     kill_proctor(&home);
     kill9(wanted);
     wait_until("all are gone", LIMIT, || !alive(wanted));
@@ -177,5 +177,5 @@ fn after_an_end_in_order_a_command_that_looks_starts_nothing() {
     home.ok(["daemon", "stop"]);
     assert!(alive(service), "it was to be left");
     let (code, said) = home.fail(["list"]);
-    assert!(code == 5 && said.contains("no Proctor runs"), "{said}");
+    assert!(code == 5 && said.contains("Proctor is not running"), "{said}");
 }

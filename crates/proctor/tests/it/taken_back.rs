@@ -1,4 +1,4 @@
-//! Changes that a service did not like: what is taken back, and what is left as others made it.
+//! Changes that failed their check: the undone parts, and the parts that others changed meanwhile.
 
 use crate::edits::{GOOD, content, script, scripted, up_armed};
 use crate::files::put;
@@ -21,7 +21,7 @@ fn what_somebody_else_changed_meanwhile_is_left_alone_and_all_else_is_taken_back
                 --- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n";
     let (code, said) = home.fail(["change", "web", "--diff", diff]);
     assert_eq!(code, 4, "{said}");
-    assert!(said.contains("not all could be restored"), "{said}");
+    assert!(said.contains("not everything could be restored"), "{said}");
     assert!(said.contains("'b.txt' changed meanwhile and was not modified"), "{said}");
     assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     assert_eq!(content(&home, "b.txt"), b"two\ntheirs\n");
@@ -40,7 +40,7 @@ fn a_change_that_is_being_checked_is_taken_back_before_an_upgrade() {
     wait_until("it is changed", LIMIT, || {
         content(&home, "web.sh").starts_with(b"echo hello from two\n")
     });
-    // What is no Proctor does not end it.
+    // A binary that is not Proctor does not end it.
     home.fail(["daemon", "upgrade", "--binary", "/bin/true"]);
     assert!(content(&home, "web.sh").starts_with(b"echo hello from two\n"));
     home.ok(["daemon", "upgrade"]);
@@ -51,7 +51,7 @@ fn a_change_that_is_being_checked_is_taken_back_before_an_upgrade() {
     assert!(said.contains("hello from one"), "{said}");
 }
 
-/// A change whose line never comes, once it is made.
+/// Starts a change that waits for a line that never comes.
 fn waiting(home: &Home, diff: &str) -> Child {
     let words = ["change", "web", "--diff", diff, "--log", "never said", "--timeout", "600"];
     let before = content(home, "web.sh");
@@ -68,8 +68,8 @@ fn a_change_that_is_interrupted_is_taken_back_before_its_command_ends() {
     let ended = child.wait_with_output().unwrap();
     assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.contains("taking the change back"), "{said}");
-    assert!(said.contains("what it had changed is taken back"), "{said}");
+    assert!(said.contains("restoring the change"), "{said}");
+    assert!(said.contains("its changes are undone"), "{said}");
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert_eq!(crate::support::status(&home, "web")["state"], "running");
     assert!(home.ok(["logs", "web", "-n", "1"]).contains("hello from one"));
@@ -78,19 +78,19 @@ fn a_change_that_is_interrupted_is_taken_back_before_its_command_ends() {
 #[test]
 fn who_interrupts_a_change_twice_does_not_wait_for_it() {
     let home = scripted();
-    // It has to be killed, which takes its time.
+    // It must be killed, which takes a while.
     let stubborn = TWO.replace("+echo hello from two", "+trap '' TERM");
     let mut child = waiting(&home, &stubborn);
     crate::support::wait_state(&home, "web", "running");
     let mut said = BufReader::new(child.stderr.take().unwrap());
     signal(child.id(), Signal::INT);
     let mut line = String::new();
-    while !line.contains("Ctrl-C again leaves that to Proctor") {
+    while !line.contains("Ctrl-C again to let Proctor finish") {
         assert!(said.read_line(&mut line).unwrap() > 0, "{line}");
     }
     signal(child.id(), Signal::INT);
     said.read_to_string(&mut line).unwrap();
-    assert!(line.contains("left: Proctor goes on taking it back"), "{line}");
+    assert!(line.contains("left: Proctor continues to restore the change"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(6), "{line}");
     wait_until("it is taken back", LIMIT, || content(&home, "web.sh") == GOOD.as_bytes());
 }
@@ -103,7 +103,7 @@ fn a_file_that_somebody_changed_is_told_to_who_cancels() {
     signal(child.id(), Signal::INT);
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.contains("not all of it could be taken back"), "{said}");
+    assert!(said.contains("not all of its changes could be undone"), "{said}");
     assert!(said.contains("'web.sh' changed meanwhile"), "{said}");
 }
 
@@ -149,7 +149,7 @@ fn folders_that_were_made_for_a_change_go_if_proctor_is_killed() {
     assert_eq!(std::fs::read_dir(home.path().join("changes")).unwrap().count(), 0);
 }
 
-/// Until the only change has got this far.
+/// Waits until the only change has reached this state.
 fn wait_for(home: &Home, state: &str) {
     wait_until(state, LIMIT, || {
         let all = home.json(["operation", "list"]);
@@ -158,7 +158,7 @@ fn wait_for(home: &Home, state: &str) {
     });
 }
 
-/// A pipe in the home that somebody waits for, held open.
+/// Creates a pipe in the home for a waiting process, and holds it open.
 fn pipe(home: &Home, name: &str) -> File {
     let path = home.path().join(name);
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -213,7 +213,7 @@ fn a_service_is_left_alone_if_its_change_is_cancelled_before_it_is_restarted() {
     fs::remove_file(hit).unwrap();
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
-    assert!(said.contains("what it had changed is taken back"), "{said}");
+    assert!(said.contains("its changes are undone"), "{said}");
     assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
     assert_eq!(crate::support::pid(&home, "web"), run);
 }
@@ -235,5 +235,8 @@ fn who_interrupts_a_change_that_is_over_has_its_answer() {
     let ended = child.wait_with_output().unwrap();
     let [said, error] = [ended.stdout, ended.stderr].map(|it| String::from_utf8(it).unwrap());
     assert_eq!(ended.status.code(), Some(0), "{said}{error}");
-    assert!(said.contains("web is well") && error.contains("taking the change back"), "{error}");
+    assert!(
+        said.contains("web passed the check") && error.contains("restoring the change"),
+        "{error}"
+    );
 }

@@ -1,4 +1,4 @@
-//! What a new keeper makes of what the last one left: damaged files, missing files, exits that nobody saw.
+//! State that a new keeper finds: damaged files, missing files, unobserved exits.
 
 use crate::support::{LIMIT, lines, pid, replace_keeper, service, status, up, wait_state, web};
 use crate::survival::kill_proctor;
@@ -6,15 +6,14 @@ use proctor_testkit::{Home, alive, kill9, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The files in the service's runtime folder that end like this.
+/// Returns the files in the service's runtime folder with this ending.
 fn files(home: &Home, end: &str) -> Vec<PathBuf> {
     let folder = std::fs::read_dir(home.path().join("run/services/web")).unwrap();
     let paths = folder.flatten().map(|entry| entry.path());
     paths.filter(|path| path.to_str().unwrap().ends_with(end)).collect()
 }
 
-/// While nobody looks, something happens to the files that end like this: the service is kept, goes on writing its log,
-/// and can be stopped.
+/// Without a keeper, damages the files with this ending: the service is kept, its log continues, and it can be stopped.
 #[track_caller]
 fn check_kept(end: &str, meddle: fn(&Path)) {
     let home = up(&web(&["--lines", "100000000", "--every", "2"], ""));
@@ -57,7 +56,7 @@ fn a_state_that_is_older_than_the_run_does_not_start_a_second_copy() {
     home.ok(["start", "web"]);
     let before = pid(&home, "web");
     kill_proctor(&home);
-    // As if the disk had been full when the run began.
+    // As if the disk had been full at the start of the run.
     std::fs::write(&state, stopped).unwrap();
     home.ok(["daemon", "start"]);
     assert_eq!(wait_state(&home, "web", "running")["pid"], before);
@@ -70,7 +69,7 @@ fn a_run_that_was_about_to_be_made_is_made_and_not_counted_as_a_crash() {
     kill_proctor(&home);
     kill9(before);
     wait_until("it is gone", LIMIT, || !alive(before));
-    // What is left of a keeper that died before its child could say who it is.
+    // Remains of a keeper that died before its child could identify itself.
     for path in files(&home, "/state") {
         let mut state = std::fs::read(&path).unwrap();
         let identity = state.len() - proctor_core::record::IDENTITY_SIZE;
@@ -99,7 +98,7 @@ fn how_a_service_ended_is_known_although_its_keeper_had_died() {
     for key in ["pid", "run"] {
         assert_eq!(before[key], after[key], "{key}");
     }
-    // Of the takeover it says nothing: it has been running since before.
+    // The status does not show the takeover: the service has been running since before.
     let since = |status: &Value| status["since"].as_str().unwrap().trim_end_matches('Z').to_owned();
     assert!(since(&after) <= since(&before), "{after:#}");
     std::fs::write(&gate, "").unwrap();

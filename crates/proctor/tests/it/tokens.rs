@@ -1,4 +1,4 @@
-//! Tokens: made at the first start and by hand, kept as hashes, taken back for good.
+//! Tokens: created at the first start and by hand, stored as hashes, revoked permanently.
 
 use crate::support::{LIMIT, up, web};
 use proctor_testkit::wait_until;

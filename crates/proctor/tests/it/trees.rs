@@ -1,11 +1,11 @@
-//! Stop leaves no descendant, however hostile the tree, with and without cgroups.
+//! A stop leaves no descendant, however hostile the tree, with and without cgroups.
 
 use crate::support::{LIMIT, pid, replace_keeper, services, shell, status, web};
 use proctor_testkit::{Home, alive, descendants_alive, kill9, recorded, signal, wait_until};
 use rustix::process::Signal;
 use std::path::PathBuf;
 
-/// Start the victim with these arguments, wait for `family` processes, stop it: none may live.
+/// Starts the victim with these arguments, waits for `family` processes, and stops it: none may live.
 fn check(args: &[&str], family: usize, without_cgroups: bool) {
     let home = Home::new();
     let pids = home.path().join("pids");
@@ -73,7 +73,7 @@ fn an_orphan_with_an_empty_environment_is_found() {
     }
 }
 
-/// A group of the v2 hierarchy that was killed once, while it was empty. `None` where we may not make one.
+/// Returns a group of the v2 hierarchy that was killed once while it was empty; `None` if that is not permitted.
 fn killed_group(name: &str) -> Option<std::path::PathBuf> {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap();
     let mount = mounts.lines().find_map(|line| {
@@ -120,7 +120,7 @@ fn a_tree_that_does_all_of_this_at_once_is_ended() {
     }
 }
 
-/// The ways of a process to get out of sight of those who look for it in one way only. `$1` is a cgroup of its own.
+/// Ways of a process to escape a single method of detection. `$1` is a cgroup of its own.
 const ESCAPES: [(&str, &str); 8] = [
     ("in the session", "exec /bin/sh -c"),
     ("in the session, without an environment", "exec env -i /bin/sh -c"),
@@ -141,7 +141,7 @@ const ESCAPES: [(&str, &str); 8] = [
     ),
 ];
 
-/// A home whose `web` has a child that ignores TERM and escapes like this; the child's pid.
+/// Returns a home whose `web` has a child that ignores TERM and escapes like this, and the child's pid.
 fn with_escapee(escape: &str, group: &std::path::Path, cgroups: bool) -> (Home, u32) {
     let home = Home::new();
     let (pids, inner) = (home.path().join("escapee"), home.path().join("inner"));
@@ -162,13 +162,13 @@ fn with_escapee(escape: &str, group: &std::path::Path, cgroups: bool) -> (Home, 
     (home, escapee)
 }
 
-/// A group of the v2 hierarchy in which nothing is; removed with its last process.
+/// An empty group of the v2 hierarchy; removed with its last process.
 pub(crate) struct OtherGroup(pub(crate) PathBuf);
 
 impl OtherGroup {
     pub(crate) fn make(name: &str) -> Option<OtherGroup> {
         killed_group(name).map(|group| {
-            // One that was killed is not entered again by everybody: a fresh one.
+            // Some kernels do not allow entering a killed group again, so it is a fresh one.
             std::fs::remove_dir(&group).unwrap();
             std::fs::create_dir(&group).unwrap();
             OtherGroup(group)

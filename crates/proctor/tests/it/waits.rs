@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
-/// What `service.wait` answers to this.
+/// Returns the response of `service.wait`.
 #[track_caller]
 fn wait(home: &Home, input: Value) -> Value {
     let mut input = input;
@@ -51,7 +51,7 @@ fn a_line_that_came_before_the_question_is_found() {
         (&json!("web"), &json!("line 2")),
         "{answer:#}"
     );
-    // The cursor is right behind it: the next line is the next one that is found, and the one after that is not there.
+    // The cursor is directly after it: the next line is found next, and the one after that does not exist.
     let input = json!({ "names": ["web"], "log": "line", "cursor": found["cursor"] });
     let next = reached(&home, input);
     assert_eq!(next["found"][0]["text"], "line 3");
@@ -59,7 +59,7 @@ fn a_line_that_came_before_the_question_is_found() {
     let input = json!({ "names": ["web"], "log": "line", "cursor": cursor, "timeout": 0.2 });
     let late = wait(&home, input);
     assert_eq!((&late["reached"], &late["hopeless"]), (&json!(false), &json!(false)), "{late:#}");
-    assert!(late["missing"][0].as_str().unwrap().contains("no line that matches"), "{late:#}");
+    assert!(late["missing"][0].as_str().unwrap().contains("no matching line"), "{late:#}");
     assert_eq!(late["services"][0]["output"], json!(["line 1", "line 2", "line 3"]));
 }
 
@@ -121,7 +121,7 @@ fn a_line_that_cannot_come_any_more_is_not_waited_for() {
     let answer = hopeless(&home, json!({ "names": ["job"], "log": "nothing" }), "job is failed");
     assert_eq!(answer["services"][0]["output"].as_array().unwrap().len(), 5, "{answer:#}");
     hopeless(&home, json!({ "names": ["idle"], "log": "line" }), "idle is stopped");
-    // Every one of them: that one has its line is not enough.
+    // Every service must match: one matching line is not enough.
     let both = hopeless(&home, json!({ "names": ["web", "idle"], "log": "line" }), "idle");
     assert_eq!(both["found"][0]["service"], "web", "{both:#}");
     reached(&home, json!({ "names": ["web", "job"], "log": "line 1" }));
@@ -171,7 +171,7 @@ fn the_exit_of_a_run_comes_with_its_code_and_its_last_lines() {
     let web = &answer["services"][0];
     assert_eq!((&answer["reached"], &web["last_exit"]["code"]), (&json!(true), &json!(7)));
     assert_eq!(web["output"], json!(["line 28", "line 29", "line 30"]), "{web:#}");
-    // It is over, and that is told to whoever asks later, too.
+    // It has ended, which later requests see, too.
     let again = reached(&home, json!({ "names": ["web"], "until": "exit" }));
     assert_eq!(again["services"][0]["last_exit"]["code"], 7);
 }
@@ -232,16 +232,19 @@ fn a_port_that_a_stranger_holds_is_named_and_hopeless() {
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = stranger.local_addr().unwrap().port();
     let home = up(&web(&["--lines", "1"], ""));
-    let answer = hopeless(&home, json!({ "names": ["web"], "port": port }), "is held by");
+    let answer = hopeless(&home, json!({ "names": ["web"], "port": port }), "is in use by");
     let said = answer["missing"][0].as_str().unwrap();
-    let me = format!("(pid {}), which is not of web", std::process::id());
-    assert!(said.starts_with(&format!("port {port} is held by ")) && said.ends_with(&me), "{said}");
+    let me = format!("(pid {}), which does not belong to web", std::process::id());
+    assert!(
+        said.starts_with(&format!("port {port} is in use by ")) && said.ends_with(&me),
+        "{said}"
+    );
     drop(stranger);
     let free = wait(&home, json!({ "names": ["web"], "port": port, "timeout": 0.1 }));
     assert_eq!((&free["reached"], &free["hopeless"]), (&json!(false), &json!(false)), "{free:#}");
 }
 
-/// Waits that are under way.
+/// Returns the number of waits in flight.
 fn waits(home: &Home) -> usize {
     let list = home.json(["operation", "list"]);
     let all = list["operations"].as_array().unwrap_or_else(|| panic!("{list:#}"));
@@ -269,13 +272,13 @@ fn a_wait_ends_when_its_client_is_gone() {
 fn what_makes_no_sense_is_refused() {
     let home = up(&web(&["--lines", "1"], ""));
     for (input, words) in [
-        (json!({ "until": "log" }), "which line?"),
+        (json!({ "until": "log" }), "'log' is missing"),
         (json!({ "until": "port" }), "web has no port"),
         (json!({ "log": "x", "port": 1 }), "not both"),
         (json!({ "log": "x", "until": "ready" }), "something else"),
         (json!({ "log": "(" }), "pattern"),
         (json!({ "log": "x", "cursor": "nonsense" }), "cursor"),
-        (json!({ "cursor": "x" }), "'cursor' is for 'log'"),
+        (json!({ "cursor": "x" }), "'cursor' needs 'log'"),
         (json!({ "port": 70000 }), "port"),
         (json!({ "until": "soon" }), "until"),
     ] {

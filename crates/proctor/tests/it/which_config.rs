@@ -1,4 +1,4 @@
-//! Which configuration counts: one rule for `up`, `daemon start` and a keeper in the foreground, and the answer is printed.
+//! Choice of the configuration: one rule for `up`, `daemon start` and a keeper in the foreground, with a printed result.
 
 use crate::support::{LIMIT, service, services, web};
 use proctor_testkit::{Home, finish, free_port, signal, wait_until};
@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 const COMMANDS: [&[&str]; 2] = [&["up", "-d"], &["daemon", "start"]];
 
-/// A home with three configurations, none of them where its commands are called.
+/// A home with three configurations, none of them in the folder of its commands.
 fn three_files() -> Home {
     let home = Home::new();
     for name in ["one", "two", "three"] {
@@ -18,7 +18,7 @@ fn three_files() -> Home {
     home
 }
 
-/// Both commands of an empty home run this service, and say by which part of the rule.
+/// Checks that both commands of an empty home run this service, and print the part of the rule.
 #[track_caller]
 fn check(folder: &str, variables: &[(&str, &str)], expected: &str, rule: &str) {
     for words in COMMANDS {
@@ -54,7 +54,7 @@ fn up_and_daemon_start_follow_one_rule() {
     let both = [("PROCTOR_CONFIG", one), ("MAGICTUNNEL_CONFIG", two)];
     check("three", &both, "one", "(PROCTOR_CONFIG)");
     check("three", &[], "three", "(in this folder)");
-    check("three/below", &[], "three", "(the nearest above this folder)");
+    check("three/below", &[], "three", "(the nearest in a parent folder)");
     let target = ("SUPERVISOR_TARGET_CMD", "sleep 1000");
     check(".", &[target], "target", "(no file was found)");
     check("three", &[target], "three", "(in this folder)");

@@ -1,11 +1,11 @@
-//! On the command line an answer is whole, however many pages it comes in, and what is said about it is not in it: who sends it
-//! to a file or to another program has exactly that.
+//! On the command line a response is complete, however many pages it has, and remarks are kept apart: a redirected response has
+//! exactly the content.
 
 use crate::files::{app, put};
 use crate::git::git;
 use proctor_testkit::Home;
 
-/// More than one page of a diff, of a file, of what was found.
+/// More than one page of a diff, of a file, of matches.
 const MANY: usize = 30_000;
 
 fn long() -> String {
@@ -21,7 +21,7 @@ fn repository() -> Home {
     home
 }
 
-/// What is in the answer, and what is said about it.
+/// Returns the response and the remarks.
 #[track_caller]
 fn apart(home: &Home, words: &[&str]) -> (String, String) {
     let output = home.command(words).current_dir(home.path().join("app")).output().unwrap();
@@ -33,7 +33,7 @@ fn apart(home: &Home, words: &[&str]) -> (String, String) {
 #[track_caller]
 fn check(home: &Home, words: &[&str], text: &str, remarks: &str) {
     assert!(apart(home, words) == (text.to_owned(), remarks.to_owned()), "{words:?}");
-    // Once more as it is shown here, not at the daemon.
+    // Again, rendered here instead of at the daemon.
     let mut command = home.command(words);
     let command = command.current_dir(home.path().join("app")).env("TZ", "Europe/Berlin");
     let output = command.output().unwrap();
@@ -68,20 +68,20 @@ fn who_asks_for_a_part_is_told_how_to_go_on_but_not_in_the_answer() {
     let part = ["file", "read", "small", "--max-bytes", "10000"];
     let (text, remarks) = apart(&home, &part);
     assert!(text.starts_with("line 0 of many\n") && text.len() <= 10_000, "{text}");
-    let cursor = remarks.trim_end().strip_prefix("more is there: go on with --cursor ").unwrap();
+    let cursor = remarks.trim_end().strip_prefix("more follows: continue with --cursor ").unwrap();
     let (next, _) = apart(&home, &[&part[..], &["--cursor", cursor]].concat());
     assert!(long().starts_with(&(text + &next)));
     for commit in 0..25 {
         git(&home, &["commit", "-q", "--allow-empty", "-m", &format!("Commit {commit}")]);
     }
     let (_, remarks) = apart(&home, &["git", "log"]);
-    assert!(remarks.starts_with("more is there: go on with --cursor "), "{remarks}");
+    assert!(remarks.starts_with("more follows: continue with --cursor "), "{remarks}");
 }
 
 #[test]
 fn nothing_is_nothing() {
     let home = repository();
-    check(&home, &["git", "diff"], "", "nothing is different\n");
+    check(&home, &["git", "diff"], "", "no changes\n");
     check(&home, &["file", "search", "not there"], "", "nothing\n");
     check(&home, &["file", "find", "*.none"], "", "nothing\n");
     check(&home, &["git", "tag"], "", "no tags\n");

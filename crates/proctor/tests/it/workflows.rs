@@ -1,4 +1,4 @@
-//! `custom-restart`: what runs, in which order, and what is left out when something fails.
+//! `custom-restart`: the commands, their order, and the steps skipped after a failure.
 
 use crate::support::{LIMIT, lines, pid, replace_keeper, services, shell, status, up};
 use proctor_testkit::{Home, kill9, wait_until};
@@ -12,7 +12,7 @@ fn one() -> Home {
     home
 }
 
-/// What its runs said when they began; a shell has more to say of what is killed below it.
+/// Returns the first output of its runs; a shell also reports a killed child.
 fn runs(home: &Home) -> Vec<String> {
     lines(home, "web", &["--stream", "stdout"])
 }

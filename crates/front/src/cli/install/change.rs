@@ -1,11 +1,11 @@
-//! A server in the text of a client's file: put in, changed, taken out. Pure; which format it is has no consequence above here.
+//! Adds, changes and removes a server in the text of a client's file. Pure; callers do not depend on the format.
 
 use super::client::{Client, Format, Settings};
 use super::fault::Fault;
 use super::{edit, toml};
 use serde_json::{Map, Value as Json};
 
-/// The text with this server in it. Of an entry that is there already, what is not ours stays.
+/// Returns the text with this server. In an existing entry, settings of others are kept.
 pub(super) fn put(
     client: Client,
     text: &str,
@@ -22,7 +22,7 @@ pub(super) fn put(
     }
 }
 
-/// The text without this server.
+/// Returns the text without this server.
 pub(super) fn remove(client: Client, text: &str, name: &str) -> Result<String, Fault> {
     match client.format() {
         Format::Json => edit::remove(text, &[client.servers(), name]),
@@ -30,12 +30,12 @@ pub(super) fn remove(client: Client, text: &str, name: &str) -> Result<String, F
     }
 }
 
-/// Is this server in it?
+/// Returns true if the text has this server.
 pub(super) fn has(client: Client, text: &str, name: &str) -> Result<bool, Fault> {
     is_there(client, text, &[client.servers(), name])
 }
 
-/// Does it list any servers, or at least have a place for them?
+/// Returns true if the text has a list of servers, even an empty one.
 pub(super) fn lists(client: Client, text: &str) -> Result<bool, Fault> {
     is_there(client, text, &[client.servers()])
 }

@@ -1,11 +1,11 @@
-//! The clients of assistants: where each keeps its servers, and how it wants one written. Pure: the caller says what the environment
-//! holds. Where these facts are from is in `docs/mcp.md`.
+//! MCP clients: the files with their servers, and the form of an entry. Pure: the caller passes the environment. `docs/mcp.md`
+//! lists the sources of these facts.
 
 use clap::ValueEnum;
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
-/// The variable that holds the token of a client that comes over HTTP. Its value is in no file.
+/// Variable with the token of a client that uses HTTP. Its value is written to no file.
 pub(super) const TOKEN: &str = "PROCTOR_TOKEN";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -21,7 +21,7 @@ pub(super) enum Client {
     Zed,
 }
 
-/// Whose servers: those of a folder, shared with whoever works on it, or those of the user, wherever.
+/// Scope of an entry: a folder, shared with everybody who works on it, or the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Scope {
     Project,
@@ -39,15 +39,15 @@ impl Scope {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// With comments, and commas too many.
+    /// JSON with comments and trailing commas.
     Json,
     Toml,
 }
 
-/// How a client reaches Proctor.
+/// Connection of a client to Proctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Way {
-    /// It starts this and talks to it.
+    /// The client starts this program and talks to it.
     Stdio {
         command: String,
         args: Vec<String>,
@@ -57,11 +57,11 @@ pub(super) enum Way {
     },
 }
 
-/// What is ours of a server's entry.
+/// Settings of ours in a server's entry.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) set: Vec<(&'static [&'static str], Json)>,
-    /// What only means something for the other way.
+    /// Settings that belong only to the other connection type.
     pub(super) dropped: &'static [&'static str],
 }
 
@@ -90,7 +90,7 @@ impl Client {
         }
     }
 
-    /// The key under which it lists its servers.
+    /// Returns the key of the server list.
     pub(super) fn servers(self) -> &'static str {
         match self {
             Client::ClaudeCode | Client::Cursor | Client::Gemini => "mcpServers",
@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// In the folder of a project.
+    /// Returns the file in a project folder.
     pub(super) fn project_file(self) -> &'static str {
         match self {
             Client::ClaudeCode => ".mcp.json",
@@ -121,7 +121,7 @@ impl Client {
         }
     }
 
-    /// `None`: the environment does not say where the user's home is.
+    /// Returns the user's file; `None` if the environment does not name the home folder.
     pub(super) fn user_file(self, var: Var<'_>) -> Option<PathBuf> {
         let own = self.own_folder(var)?;
         Some(match self {
@@ -136,7 +136,7 @@ impl Client {
         })
     }
 
-    /// The folder it makes when it first runs.
+    /// Returns the folder that the client creates at its first start.
     pub(super) fn own_folder(self, var: Var<'_>) -> Option<PathBuf> {
         let home = || absolute(var, "HOME");
         let config =
@@ -156,7 +156,7 @@ impl Client {
         }
     }
 
-    /// Its program; some systems call it otherwise.
+    /// Returns the names of its program, which differ between systems.
     pub(super) fn programs(self) -> &'static [&'static str] {
         match self {
             Client::ClaudeCode => &["claude"],
@@ -168,32 +168,30 @@ impl Client {
         }
     }
 
-    /// What its user does next.
+    /// Returns the next step for the user.
     pub(super) fn next(self, scope: Scope) -> &'static str {
         match (self, scope) {
             (Client::ClaudeCode, Scope::User) => {
-                "`claude mcp list` shows it; sessions that run take it up when they are started anew"
+                "`claude mcp list` shows it; restart running sessions to use it"
             }
             (Client::ClaudeCode, Scope::Project) => {
-                "Claude Code asks whether to trust it when it is started in this folder"
+                "Claude Code asks whether to trust it at its next start in this folder"
             }
             (Client::Cursor, _) => {
-                "switch it on in Cursor's settings, under MCP, if it is not on yet"
+                "enable it in Cursor's settings, under MCP, if it is not enabled"
             }
             (Client::VsCode, _) => {
                 "`MCP: List Servers` in the command palette shows it and starts it"
             }
             (Client::Codex, Scope::User) => "`codex mcp list` shows it",
-            (Client::Codex, Scope::Project) => {
-                "Codex reads it where the folder is a trusted project"
-            }
+            (Client::Codex, Scope::Project) => "Codex reads it if the folder is a trusted project",
             (Client::Gemini, _) => "`/mcp` in Gemini CLI shows it after the next start",
             (Client::Zed, Scope::User) => "the settings of Zed's agent panel show it",
-            (Client::Zed, Scope::Project) => "Zed reads it where the folder is trusted",
+            (Client::Zed, Scope::Project) => "Zed reads it if the folder is trusted",
         }
     }
 
-    /// Its own command for the same, if it has one.
+    /// Returns the client's own command for this, if it has one.
     pub(super) fn own_command(self) -> Option<&'static str> {
         match self {
             Client::ClaudeCode => Some("claude mcp add --scope user proctor -- proctor mcp"),
@@ -206,7 +204,7 @@ impl Client {
         }
     }
 
-    /// Where it says what is said here.
+    /// Returns the pages of the client's documentation.
     pub(super) fn pages(self) -> &'static [&'static str] {
         match self {
             Client::ClaudeCode => &["https://code.claude.com/docs/en/mcp"],
@@ -223,7 +221,7 @@ impl Client {
         }
     }
 
-    /// `None`: it cannot go this way.
+    /// Returns the settings; `None` if the client does not support the connection type.
     pub(super) fn settings(self, way: &Way) -> Option<Settings> {
         Some(match way {
             Way::Stdio { command, args } => {
@@ -240,7 +238,7 @@ impl Client {
         let address: &'static [&'static str] = match self {
             Client::ClaudeCode | Client::Cursor | Client::VsCode | Client::Codex => &["url"],
             Client::Gemini => &["httpUrl"],
-            // It sends a header as it is written, so the token itself would have to be in the file.
+            // Zed sends a header literally, so the token itself would have to be in the file.
             Client::Zed => return None,
         };
         let mut set = self.kind("http");
@@ -257,7 +255,7 @@ impl Client {
         Some(set)
     }
 
-    /// Those that want the kind named have it first.
+    /// Returns the connection type as the first setting, for clients that want it.
     fn kind(self, word: &str) -> Vec<(&'static [&'static str], Json)> {
         match self {
             Client::ClaudeCode | Client::VsCode => vec![(&["type"], json!(word))],
@@ -295,7 +293,7 @@ fn absolute(var: Var<'_>, name: &str) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// `NAME=path` for each variable that is set.
+    /// Passes `NAME=path` for each variable that is set.
     #[track_caller]
     fn check(client: Client, vars: &[(&str, &str)], expected: Option<&str>) {
         let var = |name: &str| {

@@ -1,12 +1,12 @@
-//! What a change would do to a text, as `diff -u` shows it. A change is in one place, so there is no need to look for more than that.
+//! Shows a change as `diff -u` does. A change is in one place, so the diff has one hunk.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Lines shown before and after what changes.
+/// Context lines before and after a change.
 const CONTEXT: usize = 3;
 
-/// More of a line than this is nothing for a terminal: then only what changes of it is shown.
+/// Maximum width of a line; of a longer one only the changed part is shown.
 const WIDEST: usize = 300;
 
 pub(super) fn unified(path: &Path, old: &str, new: &str) -> String {
@@ -42,7 +42,7 @@ pub(super) fn unified(path: &Path, old: &str, new: &str) -> String {
     out
 }
 
-/// A file in one line: only the bytes that change.
+/// Shows a file of one line: only the changed bytes.
 fn inline(old: &str, new: &str, line: usize) -> String {
     let head = old.bytes().zip(new.bytes()).take_while(|(a, b)| a == b).count();
     let head = old.floor_char_boundary(head);

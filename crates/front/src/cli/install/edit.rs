@@ -1,14 +1,13 @@
-//! Changing one member of a JSON text. What is written goes in as the text around it is written, with its indentation and line ends;
-//! every other byte stays.
+//! Changes one member of a JSON text. New text follows the indentation and line endings around it; every other byte is kept.
 
 use super::fault::Fault;
 use super::jsonc::{Kind, Member, Object, Value, decode, scan};
 use serde_json::Value as Json;
 
-/// Where a text that shows no indentation leaves it to us.
+/// Indentation for a text without any.
 const INDENTATION: &str = "  ";
 
-/// The value at a path of keys.
+/// Returns the value at a path of keys.
 pub(super) fn get(text: &str, path: &[&str]) -> Result<Option<Json>, Fault> {
     let Some(root) = scan(text)? else { return Ok(None) };
     let mut value = &root;
@@ -22,13 +21,13 @@ pub(super) fn get(text: &str, path: &[&str]) -> Result<Option<Json>, Fault> {
     Ok(Some(decode(text, value)))
 }
 
-/// The text with this value at that path, in the members that are there or in new ones.
+/// Returns the text with this value at that path, in existing or new members.
 pub(super) fn set(text: &str, path: &[&str], value: &Json) -> Result<String, Fault> {
     let style = Style::of(text);
     let Some(root) = scan(text)? else {
         return Ok(begin(text, &nested(path, value), &style));
     };
-    let mut object = expect_object(&root, "the whole")?;
+    let mut object = expect_object(&root, "the document")?;
     for (index, key) in path.iter().enumerate() {
         let rest = &path[index + 1..];
         match find(object, key)? {
@@ -40,13 +39,13 @@ pub(super) fn set(text: &str, path: &[&str], value: &Json) -> Result<String, Fau
     Ok(text.to_owned())
 }
 
-/// The text without the member at this path; the same text where there is none.
+/// Returns the text without the member at this path; unchanged if there is none.
 pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
     let root = scan(text)?;
     let (Some(root), Some((last, parents))) = (&root, path.split_last()) else {
         return Ok(text.to_owned());
     };
-    let mut object = expect_object(root, "the whole")?;
+    let mut object = expect_object(root, "the document")?;
     for key in parents {
         match find(object, key)? {
             Some(member) => object = expect_object(&member.value, key)?,
@@ -63,17 +62,17 @@ fn expect_object<'a>(value: &'a Value, name: &str) -> Result<&'a Object, Fault> 
     match &value.kind {
         Kind::Object(object) => Ok(object),
         Kind::Array(_) | Kind::Scalar => {
-            Err(Fault::at(value.start, format!("{name} has to be an object, in braces")))
+            Err(Fault::at(value.start, format!("{name} must be an object, in braces")))
         }
     }
 }
 
-/// A key that is there twice means one thing to one reader and another to the next.
+/// Rejects a duplicate key, because readers disagree about its meaning.
 fn find<'a>(object: &'a Object, key: &str) -> Result<Option<&'a Member>, Fault> {
     let mut found = object.members.iter().filter(|member| member.key == key);
     let first = found.next();
     match found.next() {
-        Some(second) => Err(Fault::at(second.at, format!("{key} is here a second time"))),
+        Some(second) => Err(Fault::at(second.at, format!("{key} is a duplicate key"))),
         None => Ok(first),
     }
 }
@@ -84,7 +83,7 @@ fn nested(path: &[&str], value: &Json) -> Json {
     })
 }
 
-/// A document where there is none yet, behind the comments that are there.
+/// Creates a document after the comments that exist.
 fn begin(text: &str, value: &Json, style: &Style) -> String {
     let mut text = text.to_owned();
     if !text.trim_start_matches('\u{feff}').is_empty() && !text.ends_with('\n') {
@@ -111,14 +110,14 @@ fn insert(text: &str, object: &Object, key: &str, value: &Json, style: &Style) -
             None => format!("{outer}{}", style.unit),
         };
         let line = format!("{}{inner}{}", style.newline, member(key, style.tall(value, &inner)));
-        // An empty object has nothing in it that would have to stay.
+        // An empty object has no content to keep.
         if empty { (close, format!("{line}{}{outer}", style.newline)) } else { (tail, line) }
     };
     match last.map(|last| (last.value.end, last.comma)) {
         Some((behind, None)) => {
             [&text[..behind], ",", &text[behind..tail], &inserted, &text[end..]].concat()
         }
-        // Who ends the last member with a comma ends ours so, too.
+        // If the last member ends with a comma, ours does, too.
         Some((_, Some(_))) => [&text[..tail], &inserted, ",", &text[end..]].concat(),
         None => [&text[..tail], &inserted, &text[end..]].concat(),
     }
@@ -146,10 +145,10 @@ fn take_out(text: &str, object: &Object, member: &Member) -> String {
     {
         return [&text[..=object.open], &text[object.close..]].concat();
     }
-    // Whatever follows a comment that ends with its line needs a line of its own.
+    // Text after a line comment needs a line of its own.
     let joined = text[end..].trim_start_matches([' ', '\t', ',']).starts_with(['\n', '\r']);
     let start = if member.after_remark && !joined { member.at } else { member.lead };
-    // It was the last: the comma before it would be one too many.
+    // It was the last member, so the comma before it goes, too.
     let before = || object.members.iter().rev().nth(1).and_then(|before| before.comma);
     match (member.comma, before()) {
         (Some(comma), _) => [&text[..start], &text[end..comma], &text[comma + 1..]].concat(),
@@ -158,11 +157,11 @@ fn take_out(text: &str, object: &Object, member: &Member) -> String {
     }
 }
 
-/// How a text is written.
+/// Style of a text.
 struct Style {
     newline: &'static str,
     unit: String,
-    /// All in one line.
+    /// True if all is in one line.
     flat: bool,
 }
 
@@ -176,7 +175,7 @@ impl Style {
         Style { newline, unit: unit.to_owned(), flat }
     }
 
-    /// An object has a line for each member; anything else is short enough for one.
+    /// An object has a line for each member; anything else fits in one.
     fn tall(&self, value: &Json, indent: &str) -> String {
         let Some(object) = value.as_object().filter(|object| !object.is_empty()) else {
             return flat(value);
@@ -211,7 +210,7 @@ fn flat(value: &Json) -> String {
     }
 }
 
-/// The white space that the line of this place begins with.
+/// Returns the white space at the start of this position's line.
 fn indentation(text: &str, at: usize) -> &str {
     let line = &text[line_start(text, at)..];
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]

@@ -1,6 +1,6 @@
-//! Why a client's file was not touched: what is wrong in it, and where.
+//! Reason why a client's file was not changed: the problem and its position.
 
-/// Something in a text that keeps us from changing it.
+/// A problem in a text that prevents a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     at: usize,
@@ -12,7 +12,7 @@ impl Fault {
         Fault { at, what: what.into() }
     }
 
-    /// `line 3, column 7: a comma is missing before this key`
+    /// Formats as `line 3, column 7: a comma is missing before this key`.
     pub(super) fn told(&self, text: &str) -> String {
         let before = &text[..text.floor_char_boundary(self.at)];
         let line = before.matches('\n').count() + 1;

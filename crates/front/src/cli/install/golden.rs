@@ -1,5 +1,5 @@
-//! Each client's file as somebody keeps it (`tests/golden/install/CLIENT.json`, or `.toml`), and what becomes of it. `UPDATE_GOLDEN=1` writes
-//! the results anew; read the difference before committing it.
+//! Golden tests of each client's file (`tests/golden/install/CLIENT.json`, or `.toml`) before and after a change.
+//! `UPDATE_GOLDEN=1` rewrites the results; read the diff before committing it.
 
 use super::change;
 use super::client::{Client, Format, Settings, Way};
@@ -60,7 +60,7 @@ fn there_and_back_leaves_one_way_only() {
     for client in Client::value_variants() {
         let (Some(stdio), Some(http)) = (client.settings(&stdio()), client.settings(&http()))
         else {
-            assert_eq!(*client, Client::Zed, "all others take a token from the environment");
+            assert_eq!(*client, Client::Zed, "all others read a token from the environment");
             continue;
         };
         let first = put(*client, "", &stdio);

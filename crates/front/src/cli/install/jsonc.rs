@@ -1,13 +1,13 @@
-//! JSON as editors write it, with comments and commas too many, as places in its text. Nothing is decoded but keys, so that
-//! [`super::edit`] can change one member and leave every other byte where it is.
+//! Scans JSON with comments and trailing commas to positions in its text. Only keys are decoded, so [`super::edit`] can change
+//! one member and keep every other byte.
 
 use super::fault::Fault;
 use serde_json::Value as Json;
 
-/// Deeper than any configuration, and far from the end of the stack.
+/// Maximum nesting: deeper than any configuration, and far from the end of the stack.
 const DEEPEST: usize = 200;
 
-/// Where a value is: `start..end` in the text.
+/// A value at `start..end` in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Value {
     pub(super) start: usize,
@@ -19,17 +19,17 @@ pub(super) struct Value {
 pub(super) enum Kind {
     Object(Object),
     Array(Vec<Value>),
-    /// A string, a number or a word, as JSON has them.
+    /// A string, a number or a word of JSON.
     Scalar,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Object {
-    /// Of the opening brace.
+    /// Position of the opening brace.
     pub(super) open: usize,
-    /// Of the closing brace.
+    /// Position of the closing brace.
     pub(super) close: usize,
-    /// Where the last thing in it ends that is no white space, be it a comment.
+    /// End of the last token or comment in it.
     pub(super) tail: usize,
     pub(super) members: Vec<Member>,
 }
@@ -38,16 +38,16 @@ pub(super) struct Object {
 pub(super) struct Member {
     pub(super) key: String,
     pub(super) at: usize,
-    /// Where the last thing before it ends that is no white space, be it a comment.
+    /// End of the last token or comment before it.
     pub(super) lead: usize,
-    /// That thing is a comment that ends with its line.
+    /// True if that is a line comment.
     pub(super) after_remark: bool,
     pub(super) value: Value,
-    /// Of the comma behind it.
+    /// Position of the comma after it.
     pub(super) comma: Option<usize>,
 }
 
-/// What the text says; `None` if it says nothing at all, or only in comments.
+/// Scans the text; `None` if it is empty or has only comments.
 pub(super) fn scan(text: &str) -> Result<Option<Value>, Fault> {
     let mut scanner = Scanner { text, at: 0, solid: 0, remark: false, depth: 0 };
     if text.starts_with('\u{feff}') {
@@ -60,19 +60,19 @@ pub(super) fn scan(text: &str) -> Result<Option<Value>, Fault> {
     let root = scanner.value()?;
     scanner.trivia()?;
     if scanner.at < text.len() {
-        return Err(scanner.fault("nothing more is expected behind the end"));
+        return Err(scanner.fault("unexpected text after the end"));
     }
     Ok(Some(root))
 }
 
-/// The value itself.
+/// Decodes a value.
 pub(super) fn decode(text: &str, value: &Value) -> Json {
     match &value.kind {
         Kind::Object(object) => Json::Object(
             object.members.iter().map(|m| (m.key.clone(), decode(text, &m.value))).collect(),
         ),
         Kind::Array(items) => items.iter().map(|item| decode(text, item)).collect(),
-        // Read once already, when it was scanned.
+        // It was parsed before, by the scan.
         Kind::Scalar => serde_json::from_str(&text[value.start..value.end]).unwrap_or(Json::Null),
     }
 }
@@ -80,9 +80,9 @@ pub(super) fn decode(text: &str, value: &Value) -> Json {
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    /// Where the last thing ended that was no white space.
+    /// End of the last token or comment.
     solid: usize,
-    /// That was a comment that ends with its line.
+    /// True if that was a line comment.
     remark: bool,
     depth: usize,
 }
@@ -104,7 +104,7 @@ impl Scanner<'_> {
     fn nested<T>(&mut self, inner: impl Fn(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(self.fault("it is nested too deeply"));
+            return Err(self.fault("the nesting is too deep"));
         }
         let found = inner(self);
         self.depth -= 1;
@@ -131,11 +131,11 @@ impl Scanner<'_> {
                         last.comma = Some(self.at);
                         self.step(1);
                     }
-                    _ => return Err(self.fault("a key in quotes is expected, not a comma")),
+                    _ => return Err(self.fault("expected a key in quotes, not a comma")),
                 },
                 Some(b'"') => return Err(self.fault("a comma is missing before this key")),
-                Some(_) => return Err(self.fault("a key in quotes, or } is expected")),
-                None => return Err(Fault::at(open, "this { has no }")),
+                Some(_) => return Err(self.fault("expected a key in quotes, or }")),
+                None => return Err(Fault::at(open, "this { is not closed")),
             }
         }
     }
@@ -145,7 +145,7 @@ impl Scanner<'_> {
         let key = self.string()?;
         self.trivia()?;
         if self.byte() != Some(b':') {
-            return Err(self.fault("a colon is expected behind the key"));
+            return Err(self.fault("expected a colon after the key"));
         }
         self.step(1);
         self.trivia()?;
@@ -172,8 +172,8 @@ impl Scanner<'_> {
                     separated = false;
                     items.push(self.value()?);
                 }
-                Some(_) => return Err(self.fault("a comma or ] is expected")),
-                None => return Err(Fault::at(open, "this [ has no ]")),
+                Some(_) => return Err(self.fault("expected a comma or ]")),
+                None => return Err(Fault::at(open, "this [ is not closed")),
             }
         }
     }
@@ -186,7 +186,7 @@ impl Scanner<'_> {
         let ends = |c: char| c.is_whitespace() || ",:{}[]\"/".contains(c);
         let word = &rest[..rest.find(ends).unwrap_or(rest.len())];
         if serde_json::from_str::<Json>(word).is_err() {
-            return Err(self.fault("a value is expected"));
+            return Err(self.fault("expected a value"));
         }
         self.step(word.len());
         Ok(())
@@ -199,16 +199,16 @@ impl Scanner<'_> {
             length += if *byte == b'\\' { 2 } else { 1 };
         }
         if bytes.get(length) != Some(&b'"') {
-            return Err(self.fault("this text in quotes does not end"));
+            return Err(self.fault("this string is not closed"));
         }
         let quoted = &self.text[self.at..self.at + length + 2];
         let text = serde_json::from_str(quoted)
-            .map_err(|_| self.fault("this text in quotes is not as JSON has it"))?;
+            .map_err(|_| self.fault("this string is not valid JSON"))?;
         self.step(quoted.len());
         Ok(text)
     }
 
-    /// Go to what is neither white space nor a comment.
+    /// Skips white space and comments.
     fn trivia(&mut self) -> Result<(), Fault> {
         loop {
             let rest = &self.text[self.at..];
@@ -219,7 +219,8 @@ impl Scanner<'_> {
                 self.step(line.trim_end_matches('\r').len());
                 self.remark = true;
             } else if rest.starts_with("/*") {
-                let end = rest.find("*/").ok_or_else(|| self.fault("this comment does not end"))?;
+                let end =
+                    rest.find("*/").ok_or_else(|| self.fault("this comment is not closed"))?;
                 self.step(end + 2);
             } else {
                 return Ok(());
@@ -284,22 +285,22 @@ mod tests {
             "{\n  \"a\": 1\n  \"b\": 2\n}",
             "line 3, column 3: a comma is missing before this key",
         );
-        check_fault("{\"a\" 1}", "line 1, column 6: a colon is expected behind the key");
-        check_fault("{a: 1}", "line 1, column 2: a key in quotes, or } is expected");
-        check_fault("{,}", "line 1, column 2: a key in quotes is expected, not a comma");
-        check_fault("{\"a\": 1,,}", "line 1, column 9: a key in quotes is expected, not a comma");
-        check_fault("[1 2]", "line 1, column 4: a comma or ] is expected");
-        check_fault("[,]", "line 1, column 2: a value is expected");
-        check_fault("{\"a\": }", "line 1, column 7: a value is expected");
-        check_fault("{\"a\": tru}", "line 1, column 7: a value is expected");
-        check_fault("{\"ä\": 01}", "line 1, column 7: a value is expected");
-        check_fault("{\"a\": \"x\n\"}", "line 1, column 7: this text in quotes does not end");
-        check_fault("{\"a\\", "line 1, column 2: this text in quotes does not end");
-        check_fault("{\"\\x\": 1}", "line 1, column 2: this text in quotes is not as JSON has it");
-        check_fault("\n {\"a\": {}", "line 2, column 2: this { has no }");
-        check_fault("[[]", "line 1, column 1: this [ has no ]");
-        check_fault("{} /* ", "line 1, column 4: this comment does not end");
-        check_fault("{} {}", "line 1, column 4: nothing more is expected behind the end");
-        check_fault(&"[".repeat(1_000_000), "line 1, column 201: it is nested too deeply");
+        check_fault("{\"a\" 1}", "line 1, column 6: expected a colon after the key");
+        check_fault("{a: 1}", "line 1, column 2: expected a key in quotes, or }");
+        check_fault("{,}", "line 1, column 2: expected a key in quotes, not a comma");
+        check_fault("{\"a\": 1,,}", "line 1, column 9: expected a key in quotes, not a comma");
+        check_fault("[1 2]", "line 1, column 4: expected a comma or ]");
+        check_fault("[,]", "line 1, column 2: expected a value");
+        check_fault("{\"a\": }", "line 1, column 7: expected a value");
+        check_fault("{\"a\": tru}", "line 1, column 7: expected a value");
+        check_fault("{\"ä\": 01}", "line 1, column 7: expected a value");
+        check_fault("{\"a\": \"x\n\"}", "line 1, column 7: this string is not closed");
+        check_fault("{\"a\\", "line 1, column 2: this string is not closed");
+        check_fault("{\"\\x\": 1}", "line 1, column 2: this string is not valid JSON");
+        check_fault("\n {\"a\": {}", "line 2, column 2: this { is not closed");
+        check_fault("[[]", "line 1, column 1: this [ is not closed");
+        check_fault("{} /* ", "line 1, column 4: this comment is not closed");
+        check_fault("{} {}", "line 1, column 4: unexpected text after the end");
+        check_fault(&"[".repeat(1_000_000), "line 1, column 201: the nesting is too deep");
     }
 }

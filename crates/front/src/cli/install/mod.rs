@@ -1,5 +1,5 @@
-//! `mcp install`: Proctor as a server in the configuration of an assistant's client. Here is what is said and in which order things
-//! happen; [`client`] knows the clients, [`change`] and below change a text and nothing else, [`place`] reads and writes it.
+//! `mcp install`: adds Proctor as a server to the configuration of an MCP client. This file has the command and its order of
+//! steps; [`client`] describes the clients, [`change`] edits a text, [`place`] reads and writes the file.
 
 mod change;
 mod client;
@@ -28,39 +28,39 @@ pub use reference::reference;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Where the daemon serves MCP, unless it was told otherwise.
+/// Default MCP address of the daemon.
 const URL: &str = "http://127.0.0.1:3001/mcp";
 
-/// A client that runs writes its own file now and then: once more is enough, unless something is wrong.
+/// Maximum attempts. A running client sometimes writes its file; more conflicts than this mean a problem.
 const TRIES: usize = 5;
 
-/// Clients call a tool `mcp__NAME__TOOL`, of 64 characters at most.
+/// Maximum length of a server name: clients call a tool `mcp__NAME__TOOL`, with at most 64 characters.
 const LONGEST_NAME: usize = 64 - "mcp____".len() - LONGEST_TOOL;
 
 #[derive(Args, Debug)]
 struct Options {
-    /// Whose configuration to change
+    /// Client to configure
     #[arg(value_name = "CLIENT", value_enum)]
     client: Client,
-    /// The file of the present folder, shared with whoever works on it, or the user's own; if not given, the folder's if it lists servers already
+    /// The project's file in this folder, shared with others, or the user's own; if omitted, the project's if it lists servers
     #[arg(long, value_name = "SCOPE", value_enum)]
     scope: Option<Scope>,
-    /// What the client calls it
+    /// Name of the server in the client
     #[arg(long, value_name = "NAME", default_value = "proctor", value_parser = name)]
     name: String,
-    /// Which tools to offer: processes, logs, files, git, system, or all; if not given, all but system
+    /// Toolsets to offer: processes, logs, files, git, system, or all; all but system if omitted
     #[arg(long, value_name = "SETS", value_parser = Sets::parse)]
     toolsets: Option<Sets>,
-    /// Over HTTP instead of as a program of its own; the token is taken from PROCTOR_TOKEN in the client's environment, and is not written
+    /// Connect over HTTP instead of starting a program; the client reads the token from PROCTOR_TOKEN in its environment
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = URL, value_parser = url)]
     http: Option<String>,
-    /// Take it out again
+    /// Remove the server
     #[arg(long, conflicts_with_all = ["http", "toolsets", "print"])]
     remove: bool,
-    /// Show what would be changed and where, and change nothing
+    /// Show the change without writing it
     #[arg(long)]
     dry_run: bool,
-    /// Print what to paste, and change nothing
+    /// Print the text to paste without writing it
     #[arg(long, conflicts_with = "dry_run")]
     print: bool,
 }
@@ -70,10 +70,10 @@ pub(crate) fn command() -> Command {
         .about("Set up an assistant's client to use Proctor")
         .after_help(
             "\
-Everything else in the client's file stays as it is, comments and order included; a file that cannot be read is not touched. Done twice, \
-it is done once. An entry that is there already keeps what was added to it. A `--home` or PROCTOR_HOME given here is passed on.
+Everything else in the client's file is kept, comments and order included. A file with an error is not changed. A second run changes \
+nothing. An existing entry keeps its other settings. `--home` or PROCTOR_HOME is passed on.
 
-In the user's file the program is called by its full path, in a project's as `proctor`, for others have it elsewhere.
+The user's file names the program by its full path, a project's as `proctor`, because other users have it elsewhere.
 
 Examples:
   proctor mcp install claude-code
@@ -85,7 +85,7 @@ Examples:
         .defer(Options::augment_args)
 }
 
-/// What became of the client's file, or would.
+/// Result for the client's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Added,
@@ -111,20 +111,20 @@ impl Outcome {
         match self {
             Outcome::Added => format!("added {name} to {path}"),
             Outcome::Changed => format!("changed {name} in {path}"),
-            Outcome::Unchanged => format!("{name} is in {path} already"),
-            Outcome::Removed => format!("took {name} out of {path}"),
+            Outcome::Unchanged => format!("{name} is already in {path}"),
+            Outcome::Removed => format!("removed {name} from {path}"),
             Outcome::Absent => format!("{name} is not in {path}"),
         }
     }
 }
 
-/// What is to be done, and where.
+/// Change to make.
 struct Task {
     client: Client,
     scope: Scope,
     path: PathBuf,
     name: String,
-    /// `None`: take it out.
+    /// Settings to write; `None` removes the server.
     settings: Option<Settings>,
     notes: Vec<String>,
 }
@@ -153,7 +153,7 @@ pub(crate) fn install(matches: &ArgMatches, arguments: &ArgMatches, terminal: &T
     let told = outcome.told(&task.name, &task.path);
     if options.dry_run && !diff.is_empty() {
         terminal.bytes(diff.as_bytes())?;
-        terminal.note("nothing was written: this is what would change");
+        terminal.note("nothing was written; the change would be");
     } else if !terminal.quiet {
         terminal.bytes(format!("{}: {told}\n", task.client.title()).as_bytes())?;
     }
@@ -200,7 +200,7 @@ impl Task {
             let settings = client.settings(&way).ok_or_else(|| {
                 let message =
                     format!("{} cannot take a token from the environment", client.title());
-                OpError::bad_input(message).help("leave --http out: over stdio no token is needed")
+                OpError::bad_input(message).help("omit --http: over stdio no token is needed")
             })?;
             task.settings = Some(settings);
             task.notes.extend((!options.dry_run).then(|| client.next(scope).to_owned()));
@@ -222,7 +222,7 @@ impl Task {
             ));
             if super::home::explicit(matches.get_one("home"))?.is_some() {
                 self.notes.push(format!(
-                    "the Proctor at {url} is meant; --home and PROCTOR_HOME have no say"
+                    "the Proctor at {url} is used; --home and PROCTOR_HOME are ignored"
                 ));
             }
             let sets = sets.map_or_else(String::new, |sets| format!("?toolsets={sets}"));
@@ -241,7 +241,7 @@ impl Task {
         Ok(Way::Stdio { command, args })
     }
 
-    /// Change the file, or find out what that would change.
+    /// Changes the file, or computes the change.
     fn perform(&self, dry_run: bool) -> Result<(Outcome, String), OpError> {
         for _ in 0..TRIES {
             let place = Place::read(&self.path)?;
@@ -256,9 +256,10 @@ impl Task {
                 return Ok((outcome, diff));
             }
         }
-        let message = format!("{} changes whenever it is about to be written", self.path.display());
+        let message =
+            format!("cannot write {}: another program keeps changing it", self.path.display());
         Err(OpError::new(Code::Conflict, message)
-            .help(format!("end {} and try again", self.client.title())))
+            .help(format!("close {} and retry", self.client.title())))
     }
 
     fn changed(&self, old: &str) -> Result<(Outcome, String), Fault> {
@@ -277,7 +278,7 @@ impl Task {
         Ok((outcome, new))
     }
 
-    /// Nothing to take out here, but the client has it from its other file.
+    /// Returns a hint if there is nothing to remove here, but the client's other file has the server.
     fn elsewhere(&self, outcome: Outcome) -> Option<String> {
         let other = match self.scope {
             Scope::Project => Scope::User,
@@ -288,13 +289,13 @@ impl Task {
         let there = change::has(self.client, &text, &self.name).unwrap_or(false);
         let option = format!("`--scope {}`", other.word());
         (outcome == Outcome::Absent && there)
-            .then(|| format!("it is in {}: {option} takes it out there", path.display()))
+            .then(|| format!("it is in {}: remove it there with {option}", path.display()))
     }
 
     fn refused(&self, fault: &Fault, text: &str) -> OpError {
-        let message = format!("{} is left as it is: {}", self.path.display(), fault.told(text));
+        let message = format!("{} was not changed: {}", self.path.display(), fault.told(text));
         OpError::new(Code::Failed, message)
-            .help("put that right and try again, or paste what `--print` shows")
+            .help("correct the file and retry, or paste the text that `--print` shows")
     }
 
     fn described(&self) -> serde_json::Value {
@@ -307,8 +308,9 @@ impl Task {
     }
 }
 
-/// What becomes of a file of the client with this number: with Proctor in it, and without. `None`: it is left as it is. For those who try
-/// what nobody would write.
+/// Returns a client's file with and without Proctor, for fuzz tests; the client is given by its number. `None` means
+/// that it is not
+/// changed.
 #[doc(hidden)]
 pub fn rewritten(client: usize, text: &str) -> [Option<String>; 2] {
     let clients = Client::value_variants();
@@ -322,7 +324,7 @@ pub fn rewritten(client: usize, text: &str) -> [Option<String>; 2] {
 /// A folder that lists servers for this client is a project that wants them there.
 fn usual_scope(client: Client, only_print: bool) -> Result<Scope, OpError> {
     let path = file_of(client, Scope::Project)?;
-    // In the user's own folder the two are one.
+    // In the home folder the two files are the same.
     if file_of(client, Scope::User).is_ok_and(|own| is_same(&own, &path)) {
         return Ok(Scope::User);
     }
@@ -341,7 +343,8 @@ fn usual_scope(client: Client, only_print: bool) -> Result<Scope, OpError> {
                 path.display(),
                 fault.told(&text)
             );
-            Err(OpError::new(Code::Failed, message).help("put that right, or say `--scope user`"))
+            Err(OpError::new(Code::Failed, message)
+                .help("correct the file, or give `--scope user`"))
         }
     }
 }
@@ -354,16 +357,16 @@ fn is_same(one: &Path, other: &Path) -> bool {
 fn file_of(client: Client, scope: Scope) -> Result<PathBuf, OpError> {
     match scope {
         Scope::Project => std::path::absolute(client.project_file()).map_err(|error| {
-            OpError::new(Code::Failed, format!("cannot tell which folder this is: {error}"))
+            OpError::new(Code::Failed, format!("cannot determine the current folder: {error}"))
         }),
         Scope::User => client.user_file(&variable).ok_or_else(|| {
-            OpError::bad_input(format!("no place for what {} reads", client.title()))
+            OpError::bad_input(format!("the configuration file of {} is not known", client.title()))
                 .help("set HOME, or give --scope project")
         }),
     }
 }
 
-/// It reads the file as soon as it is there; whoever has it elsewhere knows better than we.
+/// Returns a warning if the client is not found. The client reads the file once it is installed.
 fn missing(client: Client) -> Option<String> {
     let folder = client.own_folder(&variable);
     let path = variable("PATH").unwrap_or_default();
@@ -371,8 +374,9 @@ fn missing(client: Client) -> Option<String> {
         || client.user_file(&variable).is_some_and(|file| file.exists())
         || client.programs().iter().any(|name| program::find(name, path.as_os_str()).is_some());
     let title = client.title();
-    (!installed)
-        .then(|| format!("{title} does not seem to be installed here; it reads this once it is"))
+    (!installed).then(|| {
+        format!("{title} does not seem to be installed here; it reads the file once it is")
+    })
 }
 
 fn variable(name: &str) -> Option<PathBuf> {

@@ -1,4 +1,4 @@
-//! A client's file on disk: found through links, read with a bound, written as a whole or not at all.
+//! A client's file on disk: resolved through links, read with a bound, written completely or not at all.
 
 use super::client::Scope;
 use proctor_ops::error::{Code, OpError};
@@ -9,22 +9,22 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Claude Code keeps more than servers in its file; megabytes are common.
+/// Maximum size. Claude Code keeps more than servers in its file; megabytes are common.
 const LARGEST: u64 = 64 << 20;
 
-/// As many links in a row as the kernel follows.
+/// Maximum links in a row, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// A file as it was when it was read.
+/// A file as it was read.
 pub(super) struct Place {
-    /// Behind all links.
+    /// Path after all links.
     target: PathBuf,
-    /// `None`: it is not there yet.
+    /// Content; `None` if there is no file yet.
     pub(super) text: Option<String>,
     seen: Option<Seen>,
 }
 
-/// Another one of these: somebody else has written since.
+/// Identity of the content; a difference means that another program has written since.
 type Seen = (u64, u64, u64, i64, i64);
 
 impl Place {
@@ -53,7 +53,7 @@ impl Place {
         Ok(Place { target, text: Some(text), seen: Some(seen(&found)) })
     }
 
-    /// `false`: somebody else has written meanwhile, and nothing was done.
+    /// Writes the file. Returns false, without writing, if another program has written meanwhile.
     pub(super) fn write(&self, text: &str, scope: Scope) -> io::Result<bool> {
         let now = match fs::metadata(&self.target) {
             Ok(now) => Some(seen(&now)),
@@ -64,12 +64,12 @@ impl Place {
             return Ok(false);
         }
         match (now, self.target.parent()) {
-            // One that is read-only is so on purpose; a rename would not care.
+            // A read-only file is so on purpose; a rename would ignore it.
             (Some(_), _) => rustix::fs::access(&self.target, Access::WRITE_OK)?,
             (None, Some(folder)) => make(folder, scope)?,
             (None, None) => {}
         }
-        // The umask is for what is shared; what is the user's is the user's alone.
+        // A shared file follows the umask; the user's own is private.
         let mode = match scope {
             Scope::Project => 0o666,
             Scope::User => 0o600,
@@ -83,7 +83,7 @@ pub(super) fn cannot(what: &str, path: &Path, error: &io::Error) -> OpError {
     let code =
         if error.kind() == ErrorKind::PermissionDenied { Code::Forbidden } else { Code::Failed };
     OpError::new(code, format!("cannot {what} {}: {error}", path.display()))
-        .help("`--print` shows what to paste, wherever it has to go")
+        .help("`--print` shows the text to paste")
 }
 
 fn make(folder: &Path, scope: Scope) -> io::Result<()> {
@@ -97,7 +97,7 @@ fn seen(file: &Metadata) -> Seen {
     (file.dev(), file.ino(), file.len(), file.mtime(), file.mtime_nsec())
 }
 
-/// People keep their configuration elsewhere and link to it: the link stays. One that leads nowhere yet says where the file goes.
+/// Resolves links, so a linked configuration keeps its link. A dangling link names the new file.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {
@@ -109,7 +109,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("its links go round in a circle"))
+    Err(io::Error::other("too many levels of links"))
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
         std::os::unix::fs::symlink(&one, &other).unwrap();
         std::os::unix::fs::symlink("other", &one).unwrap();
         let error = Place::read(&one).err().unwrap();
-        assert!(error.message.contains("go round in a circle"), "{}", error.message);
+        assert!(error.message.contains("too many levels of links"), "{}", error.message);
     }
 
     #[test]

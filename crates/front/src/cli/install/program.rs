@@ -1,4 +1,4 @@
-//! How a client calls this very program.
+//! The command with which a client starts this program.
 
 use super::client::Scope;
 use proctor_ops::error::{Code, OpError};
@@ -7,34 +7,35 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What others of a project call it, wherever they have it.
+/// Name of the program in a shared file.
 const NAME: &str = "proctor";
 
-/// Ourselves, whatever became of the file we were started from.
+/// Path of the running program, even if its file was replaced.
 const SELF: &str = "/proc/self/exe";
 
-/// What a client is to execute, and a remark if that is only found on this machine.
+/// Returns the command for a client, and a remark if it is valid only on this machine.
 pub(super) fn command(scope: Scope) -> Result<(String, Option<String>), OpError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = find(NAME, &path).filter(|found| is_this(found));
     let command = match (scope, usual) {
-        // A file that is shared must not say where we have it.
+        // A shared file must not contain a path of this machine.
         (Scope::Project, Some(_)) => return Ok((NAME.to_owned(), None)),
-        // A client that is not started from a shell may have another PATH. And what PATH has may be a link that an upgrade moves.
+        // A client that is not started from a shell may have another PATH, and the entry in PATH may be a link that
+        // an upgrade moves.
         (Scope::User, Some(usual)) => return text(&usual).map(|text| (text, None)),
         (Scope::Project | Scope::User, None) => std::env::current_exe(),
     };
     let failed = |why: String| {
-        OpError::new(Code::Failed, format!("cannot tell where this program is: {why}"))
-            .help("run it again from where it is installed")
+        OpError::new(Code::Failed, format!("cannot determine the path of this program: {why}"))
+            .help("run the installed program again")
     };
     let command = command.map_err(|error| failed(error.to_string()))?;
     if !is_this(&command) {
-        return Err(failed(format!("{} is another by now", command.display())));
+        return Err(failed(format!("{} was replaced meanwhile", command.display())));
     }
     let elsewhere = || {
         format!(
-            "others may not have it as {}: put it into your PATH and try again",
+            "other users may not have {}: put the program into your PATH and retry",
             command.display()
         )
     };
@@ -42,7 +43,7 @@ pub(super) fn command(scope: Scope) -> Result<(String, Option<String>), OpError>
     Ok((text(&command)?, note))
 }
 
-/// The first program of this name in a PATH.
+/// Returns the first program with this name in a PATH.
 pub(super) fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path)
         .filter(|folder| folder.is_absolute())

@@ -1,4 +1,4 @@
-//! What to paste into which file, client by client, as Markdown: the documentation has it from here, so it says what is written.
+//! Markdown with the text to paste for each client. The documentation is generated from it.
 
 use super::client::{Client, Format, Way};
 use super::{URL, change};
@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// A section for each client.
+/// Returns a section for each client.
 pub fn reference() -> String {
     Client::value_variants().iter().map(|client| section(*client)).collect()
 }
@@ -34,13 +34,13 @@ fn section(client: Client) -> String {
         None => {
             let _ = write!(
                 out,
-                "{} sends a header as it is written, so over HTTP its settings would have to hold the token itself: that is refused.\n\n",
+                "{} sends a header literally, so over HTTP its settings would have to contain the token itself; this is refused.\n\n",
                 client.title()
             );
         }
     }
     if let Some(command) = client.own_command() {
-        let _ = write!(out, "Its own command for the first: `{command}`. ");
+        let _ = write!(out, "Its own command for stdio: `{command}`. ");
     }
     let pages: Vec<String> = client.pages().iter().map(|page| format!("<{page}>")).collect();
     let _ = write!(out, "Source: {}.\n\n", pages.join(", "));
@@ -56,7 +56,7 @@ fn snippet(client: Client, way: &Way) -> Option<String> {
     Some(format!("```{language}\n{text}```\n\n"))
 }
 
-/// With `~` for the user's home.
+/// Returns the path with `~` for the home folder.
 fn own_file(client: Client) -> String {
     let home = "/home";
     let file = client.user_file(&|name| (name == "HOME").then(|| PathBuf::from(home)));

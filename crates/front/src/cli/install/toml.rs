@@ -1,6 +1,6 @@
-//! Changing one table of a TOML text: its settings in place, or a table of its own at the end. Every other byte stays.
+//! Changes one table of a TOML text in place, or adds one at the end. Every other byte is kept.
 //!
-//! [`read`] says where what is. A crate that edits would cost three times as much and move tables that are scattered.
+//! [`read`] finds the positions. A crate for editing would cost three times as much and move scattered tables.
 
 mod read;
 
@@ -9,12 +9,12 @@ use read::{Kind, Statement, scan};
 use serde_json::Value as Json;
 use std::ops::Range;
 
-/// Is there anything at or below this path?
+/// Returns true if there is anything at or below this path.
 pub(super) fn has(text: &str, path: &[&str]) -> Result<bool, Fault> {
     Ok(scan(text)?.iter().any(|statement| below(&statement.path, path)))
 }
 
-/// The text with these settings in this table, and without those.
+/// Returns the text with `settings` in this table, and without `dropped`.
 pub(super) fn put(
     text: &str,
     table: &[&str],
@@ -35,7 +35,7 @@ pub(super) fn put(
     Ok(text)
 }
 
-/// The text without anything at or below this path.
+/// Returns the text without anything at or below this path.
 pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
     let statements = scan(text)?;
     if let Some(whole) = statements.iter().find(|s| s.path.len() < path.len() && holds(s, path)) {
@@ -103,13 +103,13 @@ fn append(text: &str, table: &[&str], settings: &[(&str, Json)]) -> String {
     out
 }
 
-/// What we change has to be a table of its own, and only one.
+/// Checks that our entry is one table of its own.
 fn expect_a_table(statements: &[Statement], table: &[&str]) -> Result<(), Fault> {
     let mut headers = statements.iter().filter(|statement| is_header(statement, table));
     if let Some(second) = headers.nth(1) {
         return Err(Fault::at(
             second.place.start,
-            format!("[{}] is here a second time", table.join(".")),
+            format!("[{}] is a duplicate table", table.join(".")),
         ));
     }
     match statements.iter().find(|statement| holds(statement, table)) {
@@ -118,7 +118,7 @@ fn expect_a_table(statements: &[Statement], table: &[&str]) -> Result<(), Fault>
     }
 }
 
-/// The statement says something of this table, and is neither its header nor below that.
+/// Returns true if the statement defines this table, or a part of it, without the table's own header.
 fn holds(statement: &Statement, table: &[&str]) -> bool {
     let above = table.iter().zip(&statement.path).all(|(key, found)| key == found)
         && statement.path.len() <= table.len();
@@ -132,7 +132,7 @@ fn holds(statement: &Statement, table: &[&str]) -> bool {
 }
 
 fn in_one_line(statement: &Statement, table: &[&str]) -> Fault {
-    let what = format!("this has to be a table of its own, [{}]", table.join("."));
+    let what = format!("this must be a table of its own, [{}]", table.join("."));
     Fault::at(statement.place.start, what)
 }
 
@@ -148,14 +148,14 @@ fn below(path: &[String], above: &[&str]) -> bool {
     path.len() >= above.len() && above.iter().zip(path).all(|(key, found)| key == found)
 }
 
-/// Whole lines, with their ends.
+/// Returns whole lines, with their line endings.
 fn lines(text: &str, place: &Range<usize>) -> Range<usize> {
     let start = text[..place.start].rfind('\n').map_or(0, |newline| newline + 1);
     let end = text[place.end..].find('\n').map_or(text.len(), |newline| place.end + newline + 1);
     start..end
 }
 
-/// With the empty lines before them, unless those are needed for what comes behind.
+/// Returns the lines with the empty lines before them, unless the following text needs those.
 fn with_gap(text: &str, lines: Range<usize>) -> Range<usize> {
     let rest = &text[lines.end..];
     let gap = rest.is_empty() || rest.lines().next().is_some_and(|line| line.trim().is_empty());
@@ -168,7 +168,7 @@ fn newline(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }
 
-/// JSON's texts are TOML's, but for one character; of lists, TOML is liked with spaces.
+/// Formats a value as TOML. JSON strings are valid TOML but for one character; lists get spaces.
 fn written(value: &Json) -> String {
     match value.as_array() {
         Some(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", ")),

@@ -1,7 +1,8 @@
-//! `/dashboard/api/…`: paths and shapes that pages and scripts of earlier supervisors know, each one operation behind them.
+//! `/dashboard/api/…`: paths and shapes of earlier supervisors, each mapped to one operation.
 //!
-//! Every answer is `{action,status,message,data,timestamp}`. `status` is `success`; `accepted` where the operation goes on by
-//! itself and `data.operation_id` says which it is; `failed` where it was done and did not help; `error` where it was refused.
+//! Every response is `{action,status,message,data,timestamp}`. `status` is `success`; `accepted` if the operation
+//! continues in the
+//! background with the id `data.operation_id`; `failed` if it did not reach the requested state; `error` if it was refused.
 
 mod shape;
 
@@ -20,22 +21,22 @@ use proctor_ops::reply::Reply;
 use proctor_ops::table::{self, Entry};
 use serde_json::{Map, Value, json};
 
-/// A body here is a name, a few commands and variables.
+/// Maximum body: a name, a few commands and variables.
 const MOST: usize = 256 << 10;
 
 /// One of these paths.
 pub(super) struct Path {
     pub(super) method: Method,
     pub(super) path: &'static str,
-    /// What the answer calls it.
+    /// Name of the action in the response.
     pub(super) action: &'static str,
-    /// The operation behind it.
+    /// Operation of the path.
     pub(super) op: &'static str,
-    /// From what was sent to the input of the operation.
+    /// Converts the request to the input of the operation.
     pub(super) input: fn(Map<String, Value>) -> Map<String, Value>,
-    /// From the output to `data`.
+    /// Converts the output to `data`.
     pub(super) data: fn(Value) -> Value,
-    /// The answer is `data` alone.
+    /// The response is `data` alone.
     pub(super) bare: bool,
     pub(super) summary: &'static str,
 }
@@ -56,7 +57,7 @@ const fn post(path: &'static str, action: &'static str, op: &'static str) -> Pat
 pub(super) static PATHS: &[Path] = &[
     Path {
         input: shape::restart,
-        summary: "Restart a service: the one named, the only one, or the primary one",
+        summary: "Restart the named service, or the only or primary one",
         ..post("/dashboard/api/system/restart", "restart", "service.restart")
     },
     Path {
@@ -87,7 +88,7 @@ pub(super) static PATHS: &[Path] = &[
         method: Method::Get,
         input: shape::logs,
         data: shape::lines,
-        summary: "The last lines of a service, or of all",
+        summary: "Last output lines of a service, or of all",
         ..post("/dashboard/api/logs", "logs", "log.read")
     },
     Path {
@@ -104,13 +105,13 @@ pub(super) static PATHS: &[Path] = &[
     Path {
         method: Method::Get,
         bare: true,
-        summary: "The runtime mode and what belongs to it",
+        summary: "The runtime mode and its features",
         ..post("/dashboard/api/mode", "mode", "mode.get")
     },
     Path {
         method: Method::Get,
         bare: true,
-        summary: "Numbers of Proctor and its services",
+        summary: "Metrics of Proctor and its services",
         ..post("/dashboard/api/metrics", "metrics", "daemon.metrics")
     },
 ];
@@ -156,7 +157,7 @@ async fn respond(
     if let Some(name) = name
         && sent.insert("service".into(), json!(name)).is_some()
     {
-        return Err(Refusal::bad_input("'service' is in the path already"));
+        return Err(Refusal::bad_input("'service' is already given in the path"));
     }
     let input = Value::Object((path.input)(sent));
     let reply = visitor.dispatch(caller.clone(), entry, input).await?;
@@ -171,10 +172,11 @@ async fn respond(
 }
 
 pub(super) fn entry(op: &str) -> Result<&'static Entry, OpError> {
-    table::find(op).ok_or_else(|| OpError::new(Code::Internal, format!("no operation {op}")))
+    table::find(op)
+        .ok_or_else(|| OpError::new(Code::Internal, format!("the operation {op} is missing")))
 }
 
-/// An answer in the shape of these paths.
+/// Converts a reply to the shape of these paths.
 fn said(path: &Path, reply: &Reply) -> Value {
     let output: Value = serde_json::from_str(&reply.text).unwrap_or_default();
     let (status, message) = match (reply.background, reply.verdict) {
@@ -206,7 +208,7 @@ fn refused(path: &Path, error: &OpError) -> Value {
     })
 }
 
-/// What a status says beside the services.
+/// Adds the fields of a status besides the services.
 async fn about_proctor(visitor: &Visitor, caller: Caller, said: &mut Value) -> Result<(), Refusal> {
     let reply = visitor.dispatch(caller, entry("daemon.status")?, json!({})).await?;
     let status: Value = serde_json::from_str(&reply.text).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! From what these paths are sent to inputs, and from outputs to what they answer. Pure, but for the time.
+//! Converts requests of these paths to inputs, and outputs to responses. Pure, except for the time.
 
 use crate::legacy;
 use jiff::Timestamp;
 use proctor_ops::status::ServiceStatus;
 use serde_json::{Map, Value, json};
 
-/// RFC 3339, as every answer has it.
+/// Returns the current time in RFC 3339.
 pub(super) fn now() -> String {
     Timestamp::now().to_string()
 }
@@ -18,7 +18,7 @@ pub(super) fn same(output: Value) -> Value {
     output
 }
 
-/// `service` in the place of `names`. Without one it is the operation that knows which is meant.
+/// Converts `service` to `names`. Without it the operation chooses the service.
 pub(super) fn named(mut sent: Map<String, Value>) -> Map<String, Value> {
     match sent.remove("service") {
         Some(Value::Null) | None => {}
@@ -27,7 +27,7 @@ pub(super) fn named(mut sent: Map<String, Value>) -> Map<String, Value> {
     sent
 }
 
-/// A restart may take long: it is answered at once, and can be followed.
+/// A restart may take long, so it returns at once and can be followed.
 pub(super) fn restart(sent: Map<String, Value>) -> Map<String, Value> {
     let mut input = named(words(sent, "args", "args"));
     input.entry("names").or_insert_with(|| json!([]));
@@ -47,7 +47,7 @@ pub(super) fn custom_restart(sent: Map<String, Value>) -> Map<String, Value> {
     }
 }
 
-/// Arguments as a list or as one text; `null` is none.
+/// Converts arguments given as a list or as one string; `null` means none.
 fn words(mut sent: Map<String, Value>, from: &str, to: &str) -> Map<String, Value> {
     let list = match sent.remove(from) {
         None | Some(Value::Null) => return sent,
@@ -61,7 +61,7 @@ fn words(mut sent: Map<String, Value>, from: &str, to: &str) -> Map<String, Valu
     sent
 }
 
-/// `service` and `lines`, both as one likes.
+/// Converts `service` and `lines`, both optional.
 pub(super) fn logs(mut sent: Map<String, Value>) -> Map<String, Value> {
     if let Some(name) = sent.remove("service") {
         sent.insert("services".into(), json!([name]));

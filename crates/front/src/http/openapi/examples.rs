@@ -1,10 +1,10 @@
-//! Examples of inputs: the lines that the help of a command shows, as JSON.
+//! Examples of inputs: the command lines of the help, as JSON.
 
 use clap::Command;
 use proctor_ops::table::Entry;
 use serde_json::Value;
 
-/// Each once, in the order of the help; commands that a shell would have to read are left out.
+/// Returns each example once, in the order of the help, without commands that need a shell.
 pub(super) fn examples(entry: &Entry) -> Vec<Value> {
     let lines = entry.meta.details.lines().filter_map(|line| line.strip_prefix("  "));
     let plain =
@@ -19,7 +19,7 @@ pub(super) fn examples(entry: &Entry) -> Vec<Value> {
     found
 }
 
-/// The input that the words of a command mean; `None` if they are for a command line only.
+/// Returns the input of a command's words; `None` if they work only on a command line.
 fn input(entry: &Entry, words: Vec<String>) -> Option<Value> {
     let called = words.first().is_some_and(|word| word == "proctor");
     let words = words.into_iter().skip(entry.meta.cli.len()).filter(|word| word != "--json");

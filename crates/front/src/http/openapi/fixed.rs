@@ -1,4 +1,4 @@
-//! The paths that belong to no operation.
+//! Paths without an operation.
 
 use crate::http::dashboard;
 use proctor_ops::openmetrics::Format;
@@ -6,17 +6,17 @@ use proctor_ops::operation::{Effect, Method, Role};
 use proctor_ops::table;
 use serde_json::{Map, Value, json};
 
-/// Path, id, summary, and the kinds of its response.
+/// Path, id, summary, and media types of the response.
 fn pages() -> [(&'static str, &'static str, &'static str, Vec<&'static str>); 4] {
     let json = || vec!["application/json"];
     let numbers = [Format::Classic, Format::OpenMetrics].map(Format::content_type).to_vec();
     [
-        ("/", "welcome", "Where to begin", vec!["text/plain; charset=utf-8"]),
+        ("/", "welcome", "Overview of the interface", vec!["text/plain; charset=utf-8"]),
         ("/health", "health", "Whether Proctor itself works; needs no token", json()),
         (
             "/metrics",
             "metrics",
-            "Numbers of Proctor, its services and its operations, in the text format of Prometheus or, if `Accept` asks for it, \
+            "Metrics of Proctor, its services and its operations, in the text format of Prometheus or, if `Accept` requests it, \
              as OpenMetrics",
             numbers,
         ),
@@ -36,7 +36,7 @@ pub(super) fn add(paths: &mut Map<String, Value>) {
                 "summary": summary,
                 "security": [{}],
                 "responses": {
-                    "200": { "description": "It is there.", "content": schema },
+                    "200": { "description": "Success.", "content": schema },
                     "4XX": { "$ref": "#/components/responses/Error" },
                     "5XX": { "$ref": "#/components/responses/Error" },
                 },
@@ -45,7 +45,7 @@ pub(super) fn add(paths: &mut Map<String, Value>) {
     }
 }
 
-/// The paths that pages of earlier supervisors know.
+/// Adds the paths of earlier dashboards.
 pub(super) fn add_dashboard(paths: &mut Map<String, Value>) {
     for path in dashboard::PATHS {
         let meta = table::find(path.op).map(|entry| entry.meta);
@@ -58,18 +58,18 @@ pub(super) fn add_dashboard(paths: &mut Map<String, Value>) {
             false => said.clone(),
         };
         let mut responses = json!({
-            "200": { "description": "It was done.", "content": answer },
-            "4XX": { "description": "It was refused.", "content": said },
-            "5XX": { "description": "It could not be done.", "content": said },
+            "200": { "description": "Success.", "content": answer },
+            "4XX": { "description": "The request was refused.", "content": said },
+            "5XX": { "description": "The operation failed.", "content": said },
         });
         if !reads {
-            responses["202"] = json!({ "description": "It goes on by itself.", "content": answer });
+            responses["202"] = json!({ "description": "The operation continues in the background.", "content": answer });
         }
         let mut operation = json!({
             "operationId": format!("dashboard.{}", path.path.trim_start_matches("/dashboard/api/").replace(['/', '{', '}'], ".")),
             "tags": ["dashboard"],
             "summary": path.summary,
-            "description": format!("What `{}` does, in the shape of earlier supervisors. Needs the role {role}.", path.op),
+            "description": format!("Runs `{}` and returns the shape of earlier supervisors. Needs the role {role}.", path.op),
             "security": if reads { json!([{}, { "token": [] }]) } else { json!([{ "token": [] }]) },
             "responses": responses,
         });
@@ -88,7 +88,7 @@ pub(super) fn add_dashboard(paths: &mut Map<String, Value>) {
     }
 }
 
-/// What those answer.
+/// Schema of their responses.
 pub(super) fn said() -> Value {
     json!({
         "type": "object",

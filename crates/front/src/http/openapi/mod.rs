@@ -1,5 +1,5 @@
-//! The description of everything that can be asked over HTTP, as OpenAPI 3.1: made from the table of operations, served at
-//! `/openapi.json`, and committed as `docs/openapi.json`.
+//! OpenAPI 3.1 description of the HTTP interface: generated from the table of operations, served at `/openapi.json`, and
+//! committed as `docs/openapi.json`.
 
 mod examples;
 mod fixed;
@@ -11,15 +11,15 @@ use schemas::Schemas;
 use serde_json::{Map, Value, json};
 
 const ABOUT: &str = "\
-Everything Proctor can do, one path for each operation. The answers are those of the command line with `--json`.
+All operations of Proctor, one path for each. The responses are those of the command line with `--json`.
 
-Looking needs no token on the machine itself (unless `security.authentication.anonymous_read` is off); everything else does: \
-`Authorization: Bearer TOKEN`. A role of `viewer` sees, `operator` also starts, stops and restarts, `admin` does everything.
+Reading needs no token on the machine itself (unless `security.authentication.anonymous_read` is off). Everything else does: \
+`Authorization: Bearer TOKEN`. The role `viewer` may read, `operator` may also start, stop and restart, `admin` may do everything.
 
-What fails answers with `{code,message,help,details}`. A header `Proctor-Verdict` beside a good answer says that what was asked \
-for is not what is; the body says what is.";
+An error is `{code,message,help,details}`. The header `Proctor-Verdict` of a successful response reports that the requested state \
+was not reached; the body has the actual state.";
 
-/// The whole document.
+/// Returns the whole document.
 pub fn document() -> Value {
     let mut schemas = Schemas::default();
     schemas.add("Error", error());
@@ -46,10 +46,10 @@ pub fn document() -> Value {
             "securitySchemes": { "token": {
                 "type": "http",
                 "scheme": "bearer",
-                "description": "A token that `proctor token create` has shown, or the one in the file that `proctor token path` names.",
+                "description": "A token from `proctor token create`, or the one in the file that `proctor token path` prints.",
             } },
             "responses": { "Error": {
-                "description": "It was not done, and why.",
+                "description": "The request failed; the error says why.",
                 "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } },
             } },
             "schemas": schemas.into_value(),
@@ -61,25 +61,25 @@ fn error() -> Value {
     let codes: Vec<&str> = CODES.iter().map(|row| row.name).collect();
     json!({
         "type": "object",
-        "description": "What failed, on what, and what to do next.",
+        "description": "Error with its object, reason and remedy.",
         "required": ["code", "message"],
         "properties": {
-            "code": { "enum": codes, "description": "Stable: programs compare it." },
+            "code": { "enum": codes, "description": "Stable error code for programs." },
             "message": { "type": "string" },
-            "help": { "type": "string", "description": "What to do next." },
-            "details": { "description": "For programs; its shape depends on the code." },
+            "help": { "type": "string", "description": "Remedy." },
+            "details": { "description": "Details for programs; the shape depends on the code." },
         },
     })
 }
 
-/// What is answered where an operation goes on by itself.
+/// Schema of the response of an operation that continues in the background.
 fn begun() -> Value {
     json!({
         "type": "object",
         "required": ["operation"],
         "properties": { "operation": {
             "type": "string",
-            "description": "The id by which it can be followed and cancelled.",
+            "description": "Id to follow and cancel the operation.",
         } },
     })
 }

@@ -1,4 +1,4 @@
-//! One route as OpenAPI describes it: from the description of its operation and the schema of its input.
+//! OpenAPI description of one route, from its operation and the schema of its input.
 
 use super::examples::examples;
 use super::schemas::Schemas;
@@ -7,7 +7,7 @@ use crate::http::route::{How, Route};
 use proctor_ops::operation::{Effect, Method, Role};
 use serde_json::{Map, Value, json};
 
-/// The field of an input that asks for an answer at once.
+/// Input field that asks for a response at once.
 const BACKGROUND: &str = "background";
 
 pub(super) fn operation(route: &Route, schemas: &mut Schemas) -> Value {
@@ -30,7 +30,7 @@ pub(super) fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     operation
 }
 
-/// The name of the operation; a path by its name is the operation itself, another one says so.
+/// Returns the operation id. A path from the operation's name has that name; others add a suffix.
 fn id(route: &Route) -> String {
     let name = route.entry.meta.name;
     let own = route.path.ends_with(&format!("/{}", name.replace('.', "/")));
@@ -52,9 +52,7 @@ fn description(route: &Route) -> String {
     let command = meta.cli.join(" ");
     let stream = match route.how {
         How::Once => "",
-        How::Stream => {
-            "Goes on for ever: each event is one answer, and its id is the cursor after it. "
-        }
+        How::Stream => "Endless: each event is one response, and its id is the cursor after it. ",
     };
     let role =
         format!("{stream}Needs the role {}. On the command line: `proctor {command}`.", meta.role);
@@ -92,7 +90,7 @@ fn parameters(route: &Route) -> Vec<Value> {
         parameters.push(json!({
             "name": "Last-Event-ID",
             "in": "header",
-            "description": "Go on after this event.",
+            "description": "Continue after this event.",
             "schema": { "type": "string" },
         }));
     }
@@ -106,7 +104,7 @@ fn parameter(schema: &Value, field: &str, kind: Kind) -> Value {
         schema["required"].as_array().is_some_and(|all| all.iter().any(|it| it == field));
     if let Some(fields) = property.as_object_mut() {
         fields.remove("description");
-        // In an address nothing is null.
+        // A query parameter cannot be null.
         if let Some(Value::Array(types)) = fields.get_mut("type") {
             types.retain(|it| it != "null");
             if let [only] = &types[..] {
@@ -135,7 +133,7 @@ fn parameter(schema: &Value, field: &str, kind: Kind) -> Value {
     parameter
 }
 
-/// The input, without what the path says.
+/// Returns the schema of the body, without the field in the path.
 fn body(route: &Route, schemas: &mut Schemas) -> Value {
     let mut schema = route.entry.input_schema();
     schema["additionalProperties"] = json!(false);
@@ -143,7 +141,7 @@ fn body(route: &Route, schemas: &mut Schemas) -> Value {
     let mut name = format!("{}Input", camel(route.entry.meta.name));
     if let Some(field) = route.fills {
         name = format!("{}OneInput", camel(route.entry.meta.name));
-        // Indexing would add a null where there is nothing.
+        // Indexing would add a null for a missing key.
         if let Some(Value::Object(properties)) = schema.get_mut("properties") {
             properties.remove(field);
         }
@@ -178,16 +176,16 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     };
     if route.entry.meta.effect == Effect::Read && route.how == How::Once && has_generation {
         good["headers"] = json!({ "ETag": {
-            "description": "Changes when something happens; what only grows with time is not in it.",
+            "description": "Changes with every event; values that only grow with time do not affect it.",
             "schema": { "type": "string" },
         } });
-        let unchanged = json!({ "description": "Nothing has happened since `If-None-Match`." });
+        let unchanged = json!({ "description": "Nothing changed since `If-None-Match`." });
         responses.insert("304".into(), unchanged);
     }
     responses.insert("200".into(), good);
     if route.fields.contains_key(BACKGROUND) {
         responses.insert("202".into(), json!({
-            "description": "It goes on by itself.",
+            "description": "The operation continues in the background.",
             "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Begun" } } },
         }));
     }
@@ -197,7 +195,7 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     Value::Object(responses)
 }
 
-/// `service.custom_restart` as `ServiceCustomRestart`.
+/// Formats `service.custom_restart` as `ServiceCustomRestart`.
 fn camel(name: &str) -> String {
     let words = name.split(['.', '_']).map(|word| {
         let mut letters = word.chars();

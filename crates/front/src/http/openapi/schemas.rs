@@ -1,4 +1,4 @@
-//! The schemas of inputs and outputs, each under one name.
+//! Schemas of inputs and outputs, each under one name.
 
 use serde_json::{Map, Value, json};
 
@@ -12,8 +12,9 @@ impl Schemas {
         Value::Object(self.all)
     }
 
-    /// Keep a schema under this name, or another if that is taken by a different one; returns a reference to it. What it
-    /// defines inside is kept, too.
+    /// Stores a schema under this name, or under another if a different schema has it. Its inner definitions are
+    /// stored, too. Returns a
+    /// reference to it.
     pub(super) fn add(&mut self, name: &str, mut schema: Value) -> Value {
         if let Some(fields) = schema.as_object_mut() {
             fields.remove("$schema");
@@ -26,13 +27,13 @@ impl Schemas {
         json!({ "$ref": format!("#/components/schemas/{}", self.keep(name, schema)) })
     }
 
-    /// Old and new names of definitions.
+    /// Returns the old and new names of definitions.
     fn add_inner(&mut self, owner: &str, inner: Map<String, Value>) -> Vec<(String, String)> {
         let renamed: Vec<(String, String)> = inner
             .iter()
             .map(|(name, schema)| {
                 let mut plain = schema.clone();
-                // One that refers to itself or to its neighbours is compared as if their names were kept.
+                // A schema that refers to itself or its neighbours is compared as if their names were kept.
                 refer(
                     &mut plain,
                     &inner.keys().map(|name| (name.clone(), name.clone())).collect::<Vec<_>>(),
@@ -55,7 +56,7 @@ impl Schemas {
     }
 }
 
-/// Let every reference to a definition inside lead to where it is now.
+/// Updates every reference to a moved definition.
 fn refer(schema: &mut Value, renamed: &[(String, String)]) {
     match schema {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Commits, whoever else is at work in the repository, and what they take.
+//! Commits next to other users of the repository, and their content.
 
 use super::scene::{Scene, copy, put};
 use super::trusted::until;
@@ -15,7 +15,7 @@ fn names(repo: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Nothing is staged, changed or left behind, and the index is nobody's.
+/// Checks that nothing is staged, changed or left behind, and that the index is not locked.
 #[track_caller]
 fn check_clean(scene: &Scene, repo: &Path, what: &str) {
     assert_eq!(scene.git(repo, &["status", "--porcelain"]), "", "{what}");
@@ -45,7 +45,7 @@ fn nobody_else_has_the_index_until_a_commit_is_in_it() {
     });
 }
 
-/// As plain git does it: what is named is meant, unless it is not to be in the work tree at all.
+/// As in plain git: a named file is committed, unless it is excluded from the work tree.
 #[test]
 fn a_file_that_is_named_is_committed_although_git_was_told_not_to_look_at_it() {
     let scene = Scene::new();
@@ -83,7 +83,7 @@ fn a_commit_waits_for_somebody_at_work_and_is_made_or_refused() {
     scene.daemon("", json!({}), async |caller| {
         let (over, held) = (Arc::new(AtomicBool::new(false)), lock.clone());
         let stop = Arc::clone(&over);
-        // As an editor that looks for changes all the time.
+        // Like an editor that polls for changes.
         let editor = std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 if fs::File::create_new(&held).is_ok() {
@@ -153,7 +153,7 @@ fn a_commit_is_made_although_a_hook_behind_it_does_not_end() {
     });
 }
 
-/// A hook that somebody who cancels has to end, and what is there afterwards.
+/// A hook that a cancelled commit has to end, and the state afterwards.
 #[test]
 fn a_commit_that_is_cancelled_is_made_with_its_index_or_not_at_all() {
     let scene = Scene::new();
@@ -258,7 +258,7 @@ fn only_a_merge_is_committed_without_a_change() {
     });
 }
 
-/// What became a folder, or a file, is added and committed as git itself does it.
+/// A file that became a folder, or vice versa, is added and committed as in git itself.
 #[test]
 fn a_file_may_become_a_folder_and_a_folder_a_file() {
     let scene = Scene::new();
@@ -281,7 +281,7 @@ fn a_file_may_become_a_folder_and_a_folder_a_file() {
             scene.git(&plain, &["add", "--", path]);
             caller.ok("git.add", &ours, json!({ "paths": [path] })).await;
             assert_eq!(look(&ours), look(&plain), "{path}");
-            // Nothing else is staged; with the path, git does not understand some of these itself.
+            // Nothing else is staged; with the path, git itself does not handle some of these.
             scene.git(&plain, &["commit", "-q", "-m", "m"]);
             let commit = json!({ "message": "m", "paths": [path] });
             caller.ok("git.commit", &ours, commit.clone()).await;

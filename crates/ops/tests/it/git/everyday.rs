@@ -1,4 +1,4 @@
-//! What people do every day, and what they are answered.
+//! Everyday use of git, and its responses.
 
 use super::scene::{Scene, put};
 use proctor_ops::error::Code;
@@ -82,7 +82,7 @@ fn changes_are_seen_added_and_committed() {
     });
 }
 
-/// They are looked for by another command of git's than the rest.
+/// Another git command finds these.
 #[test]
 fn files_that_git_does_not_know_are_those_of_its_own_status() {
     let scene = Scene::new();
@@ -411,7 +411,7 @@ fn a_repository_is_found_and_what_is_none_is_told() {
                 "{folder:?}"
             );
         }
-        // One without commits is one.
+        // A repository without commits counts.
         let empty = scene.root.join("empty");
         fs::create_dir(&empty).unwrap();
         scene.git(&empty, &["init", "-q"]);

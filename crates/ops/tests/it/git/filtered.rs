@@ -1,5 +1,5 @@
-//! Files that a filter would change, in repositories whose filters are not run: what would store them or bring them back
-//! without it is not done, wherever the attributes come from.
+//! Files with a filter, in repositories whose filters are not run: operations that would store or restore them without it are
+//! refused, wherever the attributes come from.
 
 use super::scene::{Asker, Scene, put};
 use super::vectors::{program, script};
@@ -15,7 +15,7 @@ fn commit(scene: &Scene, repo: &Path, branch: &str, files: &[(&str, &str)]) {
     scene.git(repo, &["commit", "-q", "-m", branch]);
 }
 
-/// A filter that is configured, and files that nothing asks for it yet.
+/// A repository with a configured filter that no file uses yet.
 fn repository(scene: &Scene) -> PathBuf {
     let repo = scene.repository("app", &[("f", "1\n"), ("a.up", "QUIET\n")]);
     scene.git(&repo, &["switch", "-q", "-c", "topic"]);
@@ -54,7 +54,7 @@ fn attributes_that_come_with_the_files_count() {
         let index = json!({ "paths": ["a.up"], "from": "topic", "staged": true });
         asker.ok("git.restore", &repo, index).await;
         scene.git(&repo, &["reset", "-q", "--hard"]);
-        // Only the index asks for it: git looks there when it brings files back.
+        // Only the index requests it: git reads that when it restores files.
         put(&repo, ".gitattributes", "*.up filter=upper\n");
         scene.git(&repo, &["add", ".gitattributes"]);
         put(&repo, ".gitattributes", "\n");
@@ -69,7 +69,7 @@ fn attributes_that_come_with_the_files_count() {
     });
 }
 
-/// Every installed git can play an older one, which tells the attributes of an index only.
+/// Every installed git can act as an older one, which reports the attributes of an index only.
 #[test]
 fn an_older_git_tells_the_attributes_that_come_with_the_files_too() {
     let scene = Scene::new();
@@ -89,7 +89,7 @@ fn an_older_git_tells_the_attributes_that_come_with_the_files_too() {
     });
 }
 
-/// Without its filter, a file that was only touched is another one.
+/// Without its filter, a file that was only touched looks changed.
 #[test]
 fn what_may_not_be_different_is_marked() {
     let scene = Scene::new();
@@ -136,7 +136,7 @@ fn new_files_that_bring_their_attributes_are_not_brought_back() {
     });
 }
 
-/// Two commits are to be put on `main`: the first does not fit, the second has these files.
+/// Two commits to rebase on `main`: the first has a conflict, the second has these files.
 fn rebase(scene: &Scene, name: &str, files: &[(&str, &str)]) -> PathBuf {
     let kept = [("f", "1\n"), ("a.up", "QUIET\n"), (".gitattributes", "*.up filter=upper\n")];
     let repo = scene.repository(name, &kept);
@@ -166,7 +166,7 @@ fn what_is_under_way_goes_neither_on_nor_back_where_a_filter_is_needed() {
         assert_eq!(fs::read_to_string(needed.join("a.up")).unwrap(), "QUIET\n");
         assert!(needed.join(".git/rebase-merge").exists(), "it is still under way");
         refused(&asker, "git.resolve", &brought, back.clone()).await;
-        // Where no filtered file is touched, nothing is in the way.
+        // If no filtered file is touched, nothing blocks it.
         asker.ok("git.resolve", &twins[0], on.clone()).await;
         assert_eq!(scene.git(&twins[0], &["log", "-1", "--format=%s"]), "second");
         asker.ok("git.resolve", &twins[1], back.clone()).await;

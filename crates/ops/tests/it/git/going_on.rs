@@ -1,4 +1,4 @@
-//! What is under way in a repository, and names a program or a file elsewhere: git does not go on with it.
+//! Interrupted operations that name a program or a file elsewhere: git does not continue them.
 
 use super::scene::{Scene, copy, put};
 use super::vectors::program;
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Two commits of `other` are to be put on `main`, and the first of them does not fit.
+/// Two commits of `other` to rebase on `main`; the first has a conflict.
 fn two_steps(scene: &Scene, name: &str) -> PathBuf {
     let repo = scene.clashing(name);
     scene.git(&repo, &["switch", "-q", "other"]);
@@ -30,7 +30,7 @@ fn cherry_pick(scene: &Scene) -> PathBuf {
     repo
 }
 
-/// Plant what makes plain git run the alias `merge-evil` when it goes on: Proctor refuses, and goes on without it.
+/// Plants text that makes plain git run the alias `merge-evil` when it continues. Proctor refuses, and continues without it.
 #[track_caller]
 fn check(make: fn(&Scene) -> PathBuf, word: &str, plant: fn(&Path), mend: fn(&Path)) {
     let scene = Scene::new();
@@ -78,7 +78,7 @@ fn a_cherry_pick_by_a_strategy_of_its_own_does_not_go_on() {
     );
 }
 
-/// The first value of this setting counts for git, and not the one that is laid over it.
+/// For git the first value of this setting counts, not the one that overrides it.
 #[test]
 fn a_strategy_for_all_merges_is_seen_too() {
     fn config(repo: &Path) -> (PathBuf, String) {

@@ -1,4 +1,4 @@
-//! Every operation in every repository that wants to run something: nothing of it is run.
+//! Runs every operation in every repository that tries to execute something: nothing is executed.
 
 use super::scene::{Asker, Scene, copy, put};
 use super::vectors::{Trap, VECTORS, Vector, Works, program};
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is done in which repository, in this order.
+/// Calls and their repositories, in order.
 pub(super) const CALLS: &[(When, &str, &str, &str)] = &[
     (When::Always, "plain", "git.status", r#"{"ignored":true}"#),
     (When::Always, "plain", "git.diff", "{}"),
@@ -56,7 +56,7 @@ pub(super) const CALLS: &[(When, &str, &str, &str)] = &[
     (When::Long, "back", "git.resolve", r#"{"action":"abort"}"#),
 ];
 
-/// Whether a call is made each time, or only where `HOSTILE_GIT` asks for all of them.
+/// Whether a call is always made, or only if `HOSTILE_GIT` asks for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum When {
     Always,
@@ -71,7 +71,7 @@ impl When {
 
 pub(super) const KINDS: [&str; 4] = ["plain", "merge", "rebase", "back"];
 
-/// What every repository is a copy of.
+/// Templates that every repository is copied from.
 pub(super) fn models(scene: &Scene) -> PathBuf {
     let models = scene.models();
     fs::create_dir(&models).unwrap();
@@ -83,7 +83,7 @@ pub(super) fn models(scene: &Scene) -> PathBuf {
     put(&plain, "new", "n\n");
     put(&plain, "staged", "s\n");
     scene.git(&plain, &["add", "staged"]);
-    // As long as before: git has to look into it.
+    // The length is unchanged, so git has to read the content.
     put(&plain, "f", "1\nOURS\n3\n");
     let merge = scene.clashing("merge");
     scene.plain(&merge, &["merge", "other"]);
@@ -121,7 +121,7 @@ impl Attempt {
             copy(&models.join(kind), &repo);
             vector.plant(&Trap { scene, repo: &repo, program: program.clone() });
         }
-        // Whoever planted it may have run it.
+        // Planting it may have run it.
         let _ = fs::remove_file(&mark);
         Attempt { vector, folder, mark }
     }
@@ -147,14 +147,14 @@ impl Attempt {
     }
 }
 
-/// Operations that put files into the repository, or bring them out of it.
+/// Operations that store files in the repository or restore them.
 fn touches(name: &str, input: &Value) -> bool {
     let resolves = name == "git.resolve" && input["action"] != "list";
     let brings = name == "git.branch" || (name == "git.stash" && input["action"] != "list");
     resolves || brings || matches!(name, "git.add" | "git.commit" | "git.restore")
 }
 
-/// Operations for which git looks at submodules.
+/// Operations for which git reads submodules.
 fn enters(name: &str, input: &Value) -> bool {
     let goes_on = ["continue", "abort"].iter().any(|action| input["action"] == *action);
     name == "git.stash" || (name == "git.resolve" && goes_on)
@@ -204,7 +204,7 @@ fn variables(scene: &Scene) -> (Value, PathBuf) {
     (all, mark)
 }
 
-/// All vectors, with what is at work at once bounded by the engine itself.
+/// Runs all vectors; the engine itself bounds the concurrency.
 fn attack(fenced: bool, vectors: Vec<&'static Vector>) {
     let scene = Scene::new();
     let models = models(&scene);
@@ -234,13 +234,13 @@ fn attack(fenced: bool, vectors: Vec<&'static Vector>) {
     scene.check_outside("afterwards");
 }
 
-/// The first wall alone: settings, arguments, what is refused.
+/// The first line of defence alone: settings, arguments, refusals.
 #[test]
 fn nothing_that_a_repository_wants_is_run() {
     attack(false, VECTORS.iter().collect());
 }
 
-/// Everything works inside of the fence, too.
+/// Everything works inside the Landlock sandbox, too.
 #[test]
 fn a_good_repository_works_inside_of_the_fence() {
     let few = ["nothing", "hooks", "submodule"];

@@ -1,4 +1,4 @@
-//! Texts that want to be options, paths elsewhere, or programs: in every field of every operation they are what they are.
+//! Texts that look like options, foreign paths or programs are taken literally in every field of every operation.
 
 use super::scene::{Asker, Scene, put};
 use proctor_ops::table::find;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Requests that would be good without them.
+/// Requests that are valid without them.
 const REQUESTS: &[(&str, &str)] = &[
     ("git.status", "{}"),
     ("git.diff", r#"{"from":"HEAD~1"}"#),
@@ -27,7 +27,7 @@ const REQUESTS: &[(&str, &str)] = &[
     ("git.resolve", r#"{"action":"done","path":"f","content":"x"}"#),
 ];
 
-/// `OUT` is a file that nobody makes, `AWAY` a folder outside of the root.
+/// `OUT` is a file that is never created, `AWAY` a folder outside of the root.
 const HOSTILE: &[&str] = &[
     "--output=OUT",
     "--upload-pack=touch OUT",
@@ -60,7 +60,7 @@ const HOSTILE: &[&str] = &[
     "%(refname)%00",
 ];
 
-/// Fields that take texts, and whether they take several.
+/// Returns fields with texts, and whether they take several.
 fn fields(operation: &str) -> Vec<(String, bool)> {
     let schema = find(operation).unwrap().input_schema();
     let is = |field: &Value, kind: &str| {
@@ -87,15 +87,16 @@ async fn attack(
     let request: Value = serde_json::from_str(request).unwrap();
     let mut asked = 0;
     for (field, several) in fields(name) {
-        // Which repository is meant is found out in the same way by all of them, and another request of one operation asks
-        // much the same: here by turns.
+        // All operations find the repository in the same way, and several requests of one operation are much alike,
+        // so they are tested
+        // in turns.
         let shared = matches!(&*field, "repo" | "base_dir");
         let again = REQUESTS[..at].iter().any(|(before, _)| *before == name);
         let now = |text: &usize| !(shared || again) || (text + at).is_multiple_of(3);
         for text in (0..HOSTILE.len()).filter(now).map(|text| HOSTILE[text]) {
             let text = text.replace("OUT", &out).replace("AWAY", &away);
             let mut input = request.clone();
-            // One that stands elsewhere has to be found from there.
+            // A repository elsewhere must be found from there.
             if field != "base_dir" {
                 input["repo"] = json!(repo);
             }
@@ -128,7 +129,7 @@ fn no_text_of_a_request_is_an_option_or_a_way_out() {
         repos.iter().map(|repo| scene.git(repo, &["config", "--list", "--local"])).collect();
     let repos = Arc::new(repos);
     scene.daemon("", json!({}), async |asker| {
-        // What the fence would stop has to be stopped without it.
+        // Attacks that the sandbox would stop must be stopped without it.
         asker.0.engine.without_git_fence();
         let mut tasks = tokio::task::JoinSet::new();
         for at in 0..repos.len() {

@@ -1,4 +1,4 @@
-//! Repositories of other shapes than usual, which plain git uses: so do we, and refuse what it refuses.
+//! Repositories of unusual shapes that plain git supports: we support them, too, and refuse those that git refuses.
 
 use super::scene::{Scene, put};
 use proctor_ops::error::Code;
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
 
-/// A folder of work trees around a repository that has none of its own.
+/// A folder of work trees around a bare repository.
 fn bare(scene: &Scene) -> (PathBuf, PathBuf) {
     let source = scene.repository("source", &[("f", "1\n")]);
     let project = scene.root.join("project");

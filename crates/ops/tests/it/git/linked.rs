@@ -1,4 +1,4 @@
-//! Folders that have become links: what they lead to is neither read, nor removed, nor committed.
+//! Folders replaced by links: the link targets are neither read, nor removed, nor committed.
 
 use super::scene::{Scene, put};
 use proctor_ops::error::Code;
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-/// In the place of a folder, a link.
+/// Replaces a folder with a link.
 fn replace(repo: &Path, folder: &str, target: &Path) {
     fs::remove_dir_all(repo.join(folder)).unwrap();
     symlink(target, repo.join(folder)).unwrap();

@@ -1,4 +1,4 @@
-//! What is asked for is done, or refused where it cannot be meant: nothing else is done in its place.
+//! A request is carried out exactly or refused; nothing else is done instead.
 
 use super::scene::{Scene, put};
 use proctor_ops::error::Code;
@@ -49,26 +49,30 @@ fn fields_of_another_action_are_refused() {
             (
                 "git.branch",
                 json!({ "action": "switch", "name": "main", "from": "v1" }),
-                "'from' is for 'create'",
+                "'from' can be used with 'create' only",
             ),
-            ("git.branch", json!({ "from": "nosuch", "switch": true }), "'from' is for 'create'"),
-            ("git.branch", json!({ "switch": true }), "'switch' is for 'create'"),
-            ("git.branch", json!({ "name": "topic" }), "'name' is for "),
+            (
+                "git.branch",
+                json!({ "from": "nosuch", "switch": true }),
+                "'from' can be used with 'create' only",
+            ),
+            ("git.branch", json!({ "switch": true }), "'switch' can be used with 'create' only"),
+            ("git.branch", json!({ "name": "topic" }), "'name' can be used with "),
             (
                 "git.branch",
                 json!({ "action": "create", "name": "x", "limit": 3 }),
-                "'limit' is for 'list'",
+                "'limit' can be used with 'list' only",
             ),
-            ("git.tag", json!({ "name": "v2" }), "'name' is for "),
+            ("git.tag", json!({ "name": "v2" }), "'name' can be used with "),
             (
                 "git.tag",
                 json!({ "action": "delete", "name": "v1", "rev": "HEAD" }),
-                "'rev' is for 'create'",
+                "'rev' can be used with 'create' only",
             ),
             (
                 "git.tag",
                 json!({ "action": "delete", "name": "v1", "message": "y" }),
-                "'message' is for 'create'",
+                "'message' can be used with 'create' only",
             ),
         ] {
             let (code, said) = caller.refused(name, &repo, input.clone()).await;
@@ -153,7 +157,7 @@ fn a_branch_goes_if_nothing_is_lost_with_it_or_by_force() {
             (delete("main"), Code::Conflict, "main"),
             (delete("nosuch"), Code::NotFound, "branch 'nosuch'"),
             (json!({ "action": "delete" }), Code::BadInput, "'name'"),
-            (json!({ "force": true }), Code::BadInput, "'force' is for 'delete'"),
+            (json!({ "force": true }), Code::BadInput, "'force' can be used with 'delete' only"),
         ] {
             let (found, why) = caller.refused("git.branch", &repo, input.clone()).await;
             assert_eq!((found, why.contains(expected)), (code, true), "{input}: {why}");

@@ -1,4 +1,4 @@
-//! Merges and rebases that do not fit, settled file by file.
+//! Merges and rebases with conflicts, resolved file by file.
 
 use super::scene::{Scene, put};
 use proctor_ops::error::Code;
@@ -138,7 +138,7 @@ fn a_cherry_pick_goes_on_or_back() {
     });
 }
 
-/// A cherry-pick of two commits, the first of which did not fit.
+/// Starts a cherry-pick of two commits; the first has a conflict.
 fn picking(scene: &Scene, repo: &Path) {
     scene.git(repo, &["switch", "-q", "other"]);
     put(repo, "more", "m\n");

@@ -1,4 +1,4 @@
-//! Git: every operation against the installed git, in real repositories; then in hostile ones.
+//! Git: every operation with the installed git, in real repositories, then in hostile ones.
 
 mod committing;
 mod everyday;

@@ -1,4 +1,4 @@
-//! Repositories with something unusual in them, or around them, and what a look at them tells.
+//! Repositories with unusual content or surroundings, and the responses about them.
 
 use super::scene::{Asker, Scene, put};
 use proctor_core::home::Home;
@@ -13,7 +13,7 @@ fn list<'a>(answer: &'a Value, what: &str, field: &str) -> Vec<&'a str> {
     entries.iter().map(|entry| entry[field].as_str().unwrap()).collect()
 }
 
-/// A commit, written by hand.
+/// Writes a commit by hand.
 fn write_commit(scene: &Scene, repo: &Path, author: &str, message: &str) {
     let (tree, parent) = ("HEAD^{tree}", "HEAD");
     let [tree, parent] = [tree, parent].map(|name| scene.git(repo, &["rev-parse", name]));
@@ -57,7 +57,7 @@ fn what_proctor_keeps_in_a_work_tree_is_not_told() {
                 let status = caller.ok("git.status", &repo, json!({ "ignored": ignored })).await;
                 assert_eq!(list(&status, "entries", "path"), ["f", "token.rs"], "{below}");
             }
-            // What is in the history is not hidden by looking away.
+            // Content in the history is not hidden by a setting.
             let shown = caller.ok("git.show", &repo, json!({ "stat": true })).await;
             assert_eq!(shown["files"].as_array().unwrap().len(), 2, "{below}: {shown}");
         });
@@ -111,7 +111,7 @@ fn commits_with_odd_dates_are_in_the_log() {
     });
 }
 
-/// The subjects of all commits, one by one.
+/// Returns the subjects of all commits, one page at a time.
 async fn pages(caller: &Asker, repo: &Path) -> Vec<String> {
     let (mut subjects, mut input) = (Vec::new(), json!({ "limit": 1 }));
     loop {

@@ -1,4 +1,4 @@
-//! What is long comes by the page, and the pages are all of it.
+//! Long output comes in pages, and the pages are complete.
 
 use super::scene::{Scene, put};
 use base64::Engine as _;

@@ -43,7 +43,7 @@ fn a_configuration_includes_small_files_below_the_root_and_no_others() {
     });
 }
 
-/// Without the second wall: the file is not read, and its lines are not told.
+/// Without the second line of defence: the file is not read, and its lines are not reported.
 #[test]
 fn a_list_of_revisions_to_ignore_is_not_read() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! What is refused before it begins, and what is left as it was where it fails.
+//! Refusals before anything starts, and unchanged state after a failure.
 
 use super::scene::{Scene, put};
 use super::vectors::script;
@@ -7,7 +7,7 @@ use proctor_ops::error::Code;
 use serde_json::json;
 use std::fs;
 
-/// Git reads such a file to its end, whatever it does.
+/// Git reads such a file to its end in every command.
 #[test]
 fn a_repository_names_no_file_without_end() {
     let scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Which repositories are used: those below a declared root, each as its root allows.
+//! Repositories in use: those below a declared root, with the rights of the root.
 
 use super::scene::{Asker, Scene, put};
 use proctor_ops::error::Code;
@@ -24,7 +24,7 @@ fn a_read_only_root_is_looked_at_and_nothing_in_it_is_changed() {
             assert_eq!(root(elsewhere).await, json!(docs), "{named}");
         }
         assert_eq!(root(json!({ "base_dir": docs.join("sub"), "repo": ".." })).await, json!(docs));
-        // Whoever stands elsewhere means what is below the roots.
+        // A caller elsewhere means the folders below the roots.
         let away = json!({ "base_dir": scene.outside, "repo": "code:." });
         assert_eq!(root(away).await, json!(app));
         assert_eq!(root(json!({ "base_dir": scene.outside })).await, json!(app));
@@ -64,7 +64,7 @@ fn a_read_only_root_is_looked_at_and_nothing_in_it_is_changed() {
             caller.call("git.add", json!({ "all": true })).await.unwrap()["added"],
             json!(["a"])
         );
-        // Only what lies below a root, whatever its name begins with.
+        // Only folders below a root, regardless of name prefixes.
         for other in ["docs:..", "docs:../app", "book", "code:../docs/book"] {
             let answer = caller.call("git.status", json!({ "repo": other })).await;
             assert!(answer.is_err(), "{other}: {answer:?}");

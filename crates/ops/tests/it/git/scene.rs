@@ -1,4 +1,4 @@
-//! Real repositories in a folder of the test's own, and a daemon whose root that folder is.
+//! Real repositories in a folder of the test, and a daemon whose root is that folder.
 
 use crate::played::Place;
 use proctor_ops::dispatch::dispatch;
@@ -12,11 +12,11 @@ use std::process::{Command, Output};
 
 pub(super) struct Scene {
     pub(super) place: Place,
-    /// Where proctor.yaml is, and repositories are.
+    /// Folder of proctor.yaml and the repositories.
     pub(super) root: PathBuf,
-    /// Beside it.
+    /// Folder next to it.
     pub(super) outside: PathBuf,
-    /// Of the owner.
+    /// Home folder of the owner.
     pub(super) home: PathBuf,
 }
 
@@ -33,7 +33,7 @@ impl Scene {
         Scene { place, root, outside, home }
     }
 
-    /// Be a daemon with these keys in `supervisor:` and these variables.
+    /// Runs a daemon with these keys in `supervisor:` and these variables.
     pub(super) fn daemon(&self, keys: &str, variables: Value, body: impl AsyncFnOnce(Asker)) {
         let file = self.root.join("proctor.yaml");
         fs::write(&file, format!("supervisor:\n  {keys}\n  services: {{}}\n")).unwrap();
@@ -49,7 +49,7 @@ impl Scene {
         });
     }
 
-    /// The installed git with nothing closed, as the owner would call it.
+    /// Runs the installed git without restrictions, as the owner would.
     pub(super) fn plain(&self, folder: &Path, words: &[&str]) -> Output {
         let mut git = Command::new("git");
         git.args(words).current_dir(folder).env_clear().stdin(std::process::Stdio::null());
@@ -57,7 +57,7 @@ impl Scene {
         git.output().unwrap()
     }
 
-    /// The same, which has to succeed: what it printed, without the last line end.
+    /// Runs git, which must succeed, and returns its output without the last line end.
     #[track_caller]
     pub(super) fn git(&self, folder: &Path, words: &[&str]) -> String {
         let output = self.plain(folder, words);
@@ -65,7 +65,7 @@ impl Scene {
         String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
     }
 
-    /// A repository with one commit of these files.
+    /// Creates a repository with one commit of these files.
     pub(super) fn repository(&self, name: &str, files: &[(&str, &str)]) -> PathBuf {
         let path = self.root.join(name);
         fs::create_dir_all(&path).unwrap();
@@ -78,7 +78,7 @@ impl Scene {
         path
     }
 
-    /// Two branches that changed the same line, `main` checked out.
+    /// Creates two branches that changed the same line; `main` is checked out.
     pub(super) fn clashing(&self, name: &str) -> PathBuf {
         let path = self.repository(name, &[("f", "1\n2\n3\n"), ("gone", "x\n"), ("kept", "k\n")]);
         self.git(&path, &["switch", "-q", "-c", "other"]);
@@ -92,12 +92,12 @@ impl Scene {
         path
     }
 
-    /// Repositories that others are copies of.
+    /// Folder of template repositories.
     pub(super) fn models(&self) -> PathBuf {
         self.root.parent().unwrap().join("models")
     }
 
-    /// Everything outside of the root is as it was.
+    /// Checks that everything outside of the root is unchanged.
     #[track_caller]
     pub(super) fn check_outside(&self, what: &str) {
         let names: Vec<_> = fs::read_dir(&self.outside).unwrap().map(|it| it.unwrap()).collect();
@@ -109,7 +109,7 @@ impl Scene {
 const OWNER: &str =
     "[user]\n\tname = Owner\n\temail = owner@example.org\n[init]\n\tdefaultBranch = main\n";
 
-/// A folder with all that is in it, times included: what git knows of a file is still true of its copy.
+/// Copies a folder with its content and times, so git's cached data is valid for the copy.
 pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -120,7 +120,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
             continue;
         }
         fs::copy(&path, &copied).unwrap();
-        // A pack cannot be written to, not even its times; those are nobody's concern.
+        // A pack is read-only, so its times cannot be set; they do not matter.
         if let Ok(file) = fs::File::options().append(true).open(&copied) {
             file.set_modified(entry.metadata().unwrap().modified().unwrap()).unwrap();
         }
@@ -133,7 +133,7 @@ pub(super) fn put(folder: &Path, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Somebody who calls operations.
+/// A caller of operations.
 #[derive(Clone)]
 pub(super) struct Asker(pub(super) Context);
 
@@ -144,14 +144,14 @@ impl Asker {
         Ok(serde_json::from_str(&reply.text).unwrap())
     }
 
-    /// What it answers, which has to be an answer.
+    /// Returns the output; the call must succeed.
     pub(super) async fn ok(&self, name: &str, repo: &Path, mut input: Value) -> Value {
         input["repo"] = json!(repo);
         let said = self.call(name, input.clone()).await;
         said.unwrap_or_else(|error| panic!("{name} {input}: {error:?}"))
     }
 
-    /// Why it is refused, which it has to be.
+    /// Returns the error; the call must fail.
     pub(super) async fn refused(
         &self,
         name: &str,

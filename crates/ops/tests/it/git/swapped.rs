@@ -1,4 +1,4 @@
-//! Folders that are exchanged for links to elsewhere while git works in them: nothing of elsewhere is told, stored or changed.
+//! Folders exchanged for links while git works in them: no outside content is reported, stored or changed.
 
 use super::hostile::{CALLS, KINDS, models};
 use super::scene::{Asker, Scene, copy, put};
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// In everything that is outside, and nowhere inside.
+/// Text in everything outside, and nowhere inside.
 const STOLEN: &str = "stolen";
 
-/// Of all calls, how often each is made; `PROCTOR_RACES` says how many calls there are in all.
+/// Default rounds of all calls; `PROCTOR_RACES` sets the total number of calls.
 const USUAL_ROUNDS: usize = 1;
 
-/// From one exchange to the next: about as long as a process of git takes to begin.
+/// Interval between exchanges: about the start time of a git process.
 const BETWEEN: Duration = Duration::from_micros(700);
 
 fn rounds() -> usize {
@@ -25,10 +25,10 @@ fn rounds() -> usize {
     wanted.map_or(USUAL_ROUNDS, |calls| calls.div_ceil(CALLS.len() * PLACES.len()))
 }
 
-/// Where a folder becomes a link: above the repository, its folder of git, a folder of its work tree.
+/// Places where a folder becomes a link: above the repository, its git folder, a folder of its work tree.
 const PLACES: [&str; 3] = ["above", "git", "work"];
 
-/// The two names that are exchanged for a repository.
+/// Returns the two names that are exchanged for a repository.
 fn pair(place: &str, scene: &Scene, kind: &str) -> (PathBuf, PathBuf) {
     let above = scene.root.join(place);
     match place {
@@ -38,7 +38,7 @@ fn pair(place: &str, scene: &Scene, kind: &str) -> (PathBuf, PathBuf) {
     }
 }
 
-/// Copies of all repositories in a folder of the root, and others outside, with a link to those.
+/// Copies all repositories into a folder of the root, and others outside, with a link to those.
 fn prepare(place: &str, scene: &Scene, models: &Path) -> Vec<(PathBuf, PathBuf)> {
     let (inside, outside) = (scene.root.join(place), scene.outside.join(place));
     fs::create_dir(&inside).unwrap();
@@ -56,7 +56,7 @@ fn prepare(place: &str, scene: &Scene, models: &Path) -> Vec<(PathBuf, PathBuf)>
         scene.git(&there, &["branch", STOLEN]);
         scene.git(&there, &["config", "user.name", STOLEN]);
         scene.git(&here, &["add", "d"]);
-        // As long as what is outside.
+        // As long as the content outside.
         put(&here, "d/f", "changed");
         let target = match place {
             "above" => outside.clone(),
@@ -73,7 +73,7 @@ fn prepare(place: &str, scene: &Scene, models: &Path) -> Vec<(PathBuf, PathBuf)>
     pairs
 }
 
-/// All files below, and what is in them.
+/// Collects all files below a folder with their contents.
 fn contents(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -109,7 +109,7 @@ async fn call_all(asker: &Asker, folder: &Path) -> u64 {
 
 #[test]
 fn nothing_is_read_or_changed_outside_while_folders_are_exchanged_for_links() {
-    // On a kernel without it git goes by names, and nothing is promised; the docs say so.
+    // On a kernel without Landlock git uses names, and nothing is promised; the docs say so.
     if !proctor_sys::fence::is_there() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What is told where git itself would say little, or wait for ever.
+//! Responses in cases in which git itself would report little, or wait forever.
 
 use super::scene::{Scene, put};
 use super::vectors::script;
@@ -115,7 +115,7 @@ fn a_pipe_that_git_would_read_is_named_and_not_waited_for() {
             }
             caller.ok(operation, &repo, input).await;
         }
-        // A pipe of any other name is none of git's business.
+        // A pipe with any other name does not concern git.
         assert!(Command::new("mkfifo").arg(repo.join("control")).status().unwrap().success());
         caller.ok("git.status", &repo, json!({})).await;
     });

@@ -1,4 +1,4 @@
-//! What the owner allows in the configuration: hooks, filters and signing of a trusted repository, and open protocols.
+//! Settings of the owner: hooks, filters and signing of a trusted repository, and open protocols.
 
 use super::scene::{Scene, put};
 use super::vectors::{program, script};
@@ -101,7 +101,7 @@ fn what_a_filter_would_change_is_not_stored_without_it() {
     });
 }
 
-/// A repository with a filter for `*.up`, which `other` and `later` have different files for; `plain` has none.
+/// A repository with a filter for `*.up`, with different files in `other` and `later`; `plain` has none.
 fn filtered(scene: &Scene) -> PathBuf {
     let files = [("f", "1\n"), ("a.up", "QUIET\n"), (".gitattributes", "*.up filter=upper\n")];
     let repo = scene.repository("app", &files);
@@ -173,7 +173,7 @@ fn what_a_filter_would_change_is_not_put_aside_or_brought_back_without_it() {
     });
 }
 
-/// A hook that goes on and on, and what it started.
+/// A hook that never ends, and its child.
 fn endless(scene: &Scene) -> PathBuf {
     let repo = scene.repository("slow", &[("f", "1\n")]);
     hook(

@@ -1,4 +1,4 @@
-//! Ways in which a repository could have a program of its own run, or reach beyond its root: each plants one.
+//! Ways in which a repository could run its own program, or reach beyond its root: each plants one.
 //!
 //! A planted program leaves a mark. `fires` is a call of plain git that runs it: a vector that never fires proves nothing.
 
@@ -11,33 +11,33 @@ use std::process::Command;
 pub(super) struct Vector {
     pub(super) name: &'static str,
     plant: fn(&Trap<'_>),
-    /// Words for plain git, in each repository's copy; none where this git cannot be brought to it.
+    /// Words for plain git, in each repository's copy; empty if this git cannot be made to run it.
     fires: &'static [&'static str],
-    /// What it leaves, if that is not what its program does.
+    /// Mark that it leaves, if not that of its program.
     mark: Option<&'static str>,
     pub(super) works: Works,
 }
 
-/// What operations do in spite of it.
+/// Operations that work in spite of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Works {
-    /// Everything, as in a good repository.
+    /// All, as in a good repository.
     All,
-    /// What would need the filter is refused, the rest works.
+    /// Operations that need the filter are refused; the rest works.
     Unfiltered,
-    /// A rebase cannot go on, the rest works.
+    /// A rebase cannot continue; the rest works.
     NoRebase,
-    /// What would look into submodules is refused, the rest works.
+    /// Operations that would read submodules are refused; the rest works.
     Unnamed,
-    /// Nothing: the repository is not touched.
+    /// None: the repository is not touched.
     Nothing,
 }
 
-/// Where a vector is planted.
+/// Place of a vector.
 pub(super) struct Trap<'a> {
     pub(super) scene: &'a Scene,
     pub(super) repo: &'a Path,
-    /// What the program is called by.
+    /// Command that calls the program.
     pub(super) program: String,
 }
 
@@ -65,8 +65,8 @@ impl Trap<'_> {
     }
 }
 
-/// A script that can be executed. Written by a process of its own: a file that is open for writing here, and in whatever is
-/// forked at this moment, cannot be.
+/// Writes an executable script with a separate process: a file open for writing here, or in a process forked at this moment,
+/// cannot be executed.
 pub(super) fn script(file: &Path, text: &str) {
     let source = file.with_extension("source");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -76,7 +76,7 @@ pub(super) fn script(file: &Path, text: &str) {
     fs::remove_file(source).unwrap();
 }
 
-/// The program of one vector: it leaves its mark.
+/// Returns the program of one vector, which leaves its mark.
 pub(super) fn program(scene: &Scene, name: &str) -> (String, PathBuf) {
     let folder = scene.root.parent().unwrap().join("marks");
     let (file, mark) = (folder.join(format!("{name}.sh")), folder.join(name));
@@ -89,17 +89,17 @@ impl Vector {
         (self.plant)(trap);
     }
 
-    /// The file by which one sees that it was at work.
+    /// Returns the file that shows that it ran.
     pub(super) fn mark(&self, of_program: &Path) -> PathBuf {
         of_program.with_file_name(self.mark.unwrap_or(self.name))
     }
 
-    /// It runs its program where nothing is closed.
+    /// Checks that it runs its program without restrictions.
     pub(super) fn check_alive(&self, scene: &Scene, repo: &Path, mark: &Path) {
         if self.fires.is_empty() {
             return;
         }
-        // So that git has to look at the content.
+        // Makes git read the content.
         let file = fs::File::options().append(true).open(repo.join("f")).unwrap();
         file.set_modified(std::time::UNIX_EPOCH).unwrap();
         let said = scene.plain(repo, self.fires);
@@ -364,7 +364,7 @@ pub(super) const VECTORS: &[Vector] = &[
         })
     },
     Vector {
-        // What is written there.
+        // The content written there.
         mark: Some("f"),
         ..vector("core-worktree", &["checkout", "-f", "HEAD", "--", "f"], |trap| {
             let folder = Path::new(&trap.program).parent().unwrap();
@@ -405,7 +405,7 @@ pub(super) const VECTORS: &[Vector] = &[
     }),
 ];
 
-/// The folder of git, moved out of the root, with a program in its configuration.
+/// Moves the git folder out of the root, with a program in its configuration.
 fn away(trap: &Trap<'_>) -> PathBuf {
     trap.config("[core]\n fsmonitor = EVIL\n");
     let name =
@@ -416,7 +416,7 @@ fn away(trap: &Trap<'_>) -> PathBuf {
     away
 }
 
-/// A branch with a commit that says it is signed.
+/// Creates a branch with a commit that claims to be signed.
 fn signed(trap: &Trap<'_>) {
     let git = |words: &[&str]| trap.scene.git(trap.repo, words);
     let commit = git(&["cat-file", "commit", "HEAD"]);
@@ -428,17 +428,17 @@ fn signed(trap: &Trap<'_>) {
     git(&["update-ref", "refs/heads/signed", &hash]);
 }
 
-/// A submodule with a filter of its own, which these modules say is to be looked into.
+/// Adds a submodule with its own filter, which these modules ask git to read.
 fn filtered_submodule(trap: &Trap<'_>, modules: &[u8]) {
     submodule(trap, "[filter \"evil\"]\n clean = EVIL\n");
     put(trap.repo, "sub/.git/info/attributes", "* filter=evil\n");
-    // What names it in the configuration of the repository is closed by that name.
+    // A section in the repository's configuration would be closed by its name.
     trap.scene.git(trap.repo, &["config", "--remove-section", "submodule.sub"]);
     fs::write(trap.repo.join(".gitmodules"), modules).unwrap();
     trap.scene.git(trap.repo, &["add", ".gitmodules"]);
 }
 
-/// A submodule whose own configuration has this, and that is to be looked into.
+/// Adds a submodule with this configuration of its own, which git is asked to read.
 fn submodule(trap: &Trap<'_>, config: &str) {
     let sub = trap.repo.join("sub");
     copy(&trap.scene.models().join("sub"), &sub);
@@ -448,7 +448,7 @@ fn submodule(trap: &Trap<'_>, config: &str) {
     let file = sub.join(".git/config");
     let text = fs::read_to_string(&file).unwrap() + &config.replace("EVIL", &trap.program);
     fs::write(file, text).unwrap();
-    // As large as it was, and looked at again therefore.
+    // The size is unchanged, so git reads it again.
     put(&sub, "s", "t\n");
     let s = fs::File::options().append(true).open(sub.join("s")).unwrap();
     s.set_modified(std::time::UNIX_EPOCH).unwrap();

@@ -1,4 +1,4 @@
-//! An error says what is wrong, and a next step that there is.
+//! Errors name the problem, and a next step that exists.
 
 use super::{app, put};
 use proctor_testkit::{Conversation, Home};
@@ -16,14 +16,14 @@ fn each_cause_has_its_own_words() {
     let home = some();
     let missing = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+new\n";
     for (words, code, expected) in [
-        (vec!["apply-diff", "fix.diff"], 2, "this is no diff"),
+        (vec!["apply-diff", "fix.diff"], 2, "'diff' is not a unified diff"),
         (vec!["apply-diff", "fix.diff"], 2, "`- < fix.diff`"),
         (vec!["apply-diff", missing], 1, "'fuzz'"),
-        (vec!["search", "x", "--type", "nosuch"], 2, "as in ripgrep"),
-        (vec!["search", "it(e"], 2, "with 'literal'"),
-        (vec!["search", "x", "--glob", "["], 2, "the letter itself"),
-        (vec!["find", "["], 2, "the letter itself"),
-        (vec!["change", "a.txt", "it(e", "x", "-e"], 2, "without 'regex'"),
+        (vec!["search", "x", "--type", "nosuch"], 2, "ripgrep's type names"),
+        (vec!["search", "it(e"], 2, "set 'literal'"),
+        (vec!["search", "x", "--glob", "["], 2, "before a literal ["),
+        (vec!["find", "["], 2, "before a literal ["),
+        (vec!["change", "a.txt", "it(e", "x", "-e"], 2, "omit 'regex'"),
         (vec!["change", "a.txt", "it(e)m", "th$1ng", "-e"], 2, "${1}ng is group 1"),
         (vec!["change", "a.txt", "zzz", "x"], 1, "text not found"),
         (vec!["change", "a.txt", "one  item", "x"], 1, "line 1, with different whitespace"),

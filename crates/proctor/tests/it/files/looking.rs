@@ -73,7 +73,7 @@ fn the_folder_of_the_configuration_is_the_root_if_nothing_is_said() {
     home.write("note.txt", "here\n");
     home.ok(["up", "-d"]);
     assert_eq!(home.ok(["file", "read", "note.txt"]), "here\n");
-    // This home's own things lie there, too.
+    // This home's own files are there, too.
     for own in ["token", "tokens.json", "services.json", "audit/00000001.jsonl", "proctor.log"] {
         let (code, said) = home.fail(["file", "read", own]);
         assert_eq!(code, 1, "{own}: {said}");
@@ -136,7 +136,7 @@ fn an_assistant_reads_text_and_has_the_facts_beside_it() {
 #[test]
 fn pictures_are_shown_and_other_bytes_described() {
     let home = app("");
-    // As small as a picture can be.
+    // The smallest picture.
     let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
     put(&home, "a.png", picture);
     put(&home, "b.bin", b"\x7fELF\0\x01\x02");
@@ -150,5 +150,5 @@ fn pictures_are_shown_and_other_bytes_described() {
     assert_eq!((&files[1]["binary"], files[1].get("base64")), (&json!(true), None));
     let bytes = assistant.ok("read_file", json!({ "paths": ["b.bin"], "bytes": true }));
     assert!(bytes.text.contains("f0VMRgABAg=="), "{}", bytes.text);
-    assert_eq!(home.ok(["file", "read", "a.png"]), "a.png (16 B, image/png, no text)\n");
+    assert_eq!(home.ok(["file", "read", "a.png"]), "a.png (16 B, image/png, not text)\n");
 }

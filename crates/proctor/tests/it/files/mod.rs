@@ -1,4 +1,4 @@
-//! Files below the declared folders, through every front.
+//! Files below the roots, through every front.
 
 mod errors;
 mod looking;
@@ -7,7 +7,7 @@ mod standing;
 
 use proctor_testkit::Home;
 
-/// A Proctor whose only root is `app`, with these keys beside it.
+/// A Proctor whose only root is `app`, with these additional keys.
 pub(crate) fn app(keys: &str) -> Home {
     let home = Home::listening();
     std::fs::create_dir(home.path().join("app")).unwrap();
@@ -16,14 +16,14 @@ pub(crate) fn app(keys: &str) -> Home {
     home
 }
 
-/// A file below `app`.
+/// Writes a file below `app`.
 pub(crate) fn put(home: &Home, path: &str, content: impl AsRef<[u8]>) {
     let path = home.path().join("app").join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, content).unwrap();
 }
 
-/// A token of this role.
+/// Creates a token with this role.
 pub(crate) fn token(home: &Home, role: &str) -> String {
     let made = home.json(["token", "create", role, "--role", role]);
     made["secret"].as_str().unwrap().to_owned()

@@ -1,4 +1,4 @@
-//! Answers that go on, several files in one, and work that ends when nobody waits for it any more.
+//! Responses in pages, several files in one, and work that ends with its waiter.
 
 use super::{app, put, token};
 use crate::control::Control;
@@ -36,7 +36,7 @@ fn several_files_are_described_each_by_itself() {
     assert_eq!((&files[4]["lossy"], &files[0]["lines"]), (&json!(true), &json!(2)));
 }
 
-/// Every page of an answer over HTTP.
+/// Returns every page of a response over HTTP.
 fn pages(http: &Http, path: &str, input: &Value) -> Vec<Value> {
     let (mut input, mut pages) = (input.clone(), Vec::new());
     loop {
@@ -88,7 +88,7 @@ fn pages_make_the_whole_and_a_changed_file_is_noticed() {
     assert_eq!((stale.status, &stale.json()["code"]), (412, &json!("stale")), "{:?}", stale.json());
 }
 
-/// Random letters, of which an expression sees all sides: no shortcut helps, and it takes a minute or more.
+/// Random letters and a worst-case expression: no shortcut helps, and it takes a minute or more.
 const SLOW: &str = "a[ab]{60}[^ab]";
 
 fn letters() -> String {
@@ -105,7 +105,7 @@ fn letters() -> String {
     text
 }
 
-/// Does the daemon read that file just now?
+/// Returns true if the daemon reads that file now.
 fn reads(home: &Home, name: &str) -> bool {
     let folder = format!("/proc/{}/fd", home.daemon_pid());
     let open = std::fs::read_dir(folder).unwrap().flatten();

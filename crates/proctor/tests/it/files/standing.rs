@@ -1,4 +1,4 @@
-//! Paths begin where somebody stands, and no path means another file for writing than for reading.
+//! Paths are relative to the caller's folder, and a path means the same file for writing and for reading.
 
 use super::{app, put};
 use crate::support::ask;
@@ -6,7 +6,7 @@ use proctor_testkit::{Conversation, Home};
 use serde_json::json;
 use std::path::Path;
 
-/// What a command says in this folder; it succeeds.
+/// Returns the output of a successful command in this folder.
 #[track_caller]
 fn ok(home: &Home, folder: &str, words: &[&str]) -> String {
     let said = home.command(words).current_dir(home.path().join(folder)).output().unwrap();
@@ -90,7 +90,7 @@ fn a_diff_has_its_names_from_the_top_as_git_writes_them() {
     assert_eq!(ok(&home, "app/src", &["file", "read", "prices.py"]), "price = 3\n");
 }
 
-/// With two roots, side by side.
+/// A home with two roots side by side.
 fn two() -> Home {
     let home = Home::new();
     for path in ["app/a.txt", "manual/b.txt", "manual/deep/c.txt"] {
@@ -117,7 +117,7 @@ fn with_several_roots_all_of_them_are_searched_unless_one_is_stood_in() {
     let here = ok(&home, "app", &["file", "list"]);
     assert!(here.starts_with("app: ") && here.ends_with("\na.txt  6 B\n"), "{here}");
     assert_eq!(here.lines().count(), 2, "{here}");
-    // Page by page, over the border between them.
+    // Page by page, across the border between them.
     for (operation, input) in [
         ("file.search", json!({ "pattern": "hello", "most": 1 })),
         ("file.find", json!({ "globs": ["*.txt"], "most": 1 })),

@@ -1,4 +1,4 @@
-//! A clock that was set: logs are read in the order in which they were written, and times select what they can.
+//! A changed clock: logs are read in the order in which they were written, and times select as well as possible.
 
 use crate::support::{lines, service, services, up, wait_state};
 use proctor_testkit::Home;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 const HOUR: i64 = 3_600_000_000;
 
-/// An index entry as it is on disk: offset, moment, run, kind. The format is a promise.
+/// An index entry as on disk: offset, time, run, kind. The format is a promise.
 fn entry(offset: u64, wall: i64, run: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(offset.to_le_bytes());
@@ -16,7 +16,7 @@ fn entry(offset: u64, wall: i64, run: u64) -> Vec<u8> {
     bytes
 }
 
-/// A log whose clock stood at these hours when each of its lines was written.
+/// Writes a log whose clock had these hours at its lines.
 fn write_log(home: &Home, hours: &[i64]) {
     let folder = home.path().join("logs/web");
     std::fs::create_dir_all(&folder).unwrap();
@@ -39,7 +39,7 @@ fn lines_of_a_clock_that_jumps_come_in_the_order_in_which_they_were_written() {
     let written: Vec<String> = (0..hours.len()).map(|number| format!("line {number}")).collect();
     assert_eq!(lines(&home, "web", &[]), written);
     assert_eq!(home.ok(["logs", "web", "-n", "3"]), "line 5\nline 6\nline 7\n");
-    // Whatever moment is asked for: what comes is in order, within the bounds, and an end of the log.
+    // For every requested time, the result is in order, within the bounds, and an end of the log.
     for hour in [1, 90_000, 95_000, 100_001, 105_000, 108_761, 200_000] {
         let moment = moment(hour);
         for word in ["--since", "--until"] {
@@ -56,7 +56,7 @@ fn lines_of_a_clock_that_jumps_come_in_the_order_in_which_they_were_written() {
     }
 }
 
-/// An hour since 1970 as RFC 3339.
+/// Formats an hour since 1970 as RFC 3339.
 fn moment(hour: i64) -> String {
     let seconds = format!("@{}", hour * 3600);
     let output = Command::new("date").args(["-u", "-d", &seconds, "+%FT%TZ"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! Thousands of connections that say nothing, or never end what they say: others work on, and what is taken is bounded.
+//! Thousands of connections that send nothing, or never finish: others still work, and resources are bounded.
 
 use super::load::{Used, size};
 use crate::support::{LIMIT, web};
@@ -7,13 +7,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
-/// Connections that a port may keep, those it has told to go, and a few descriptors of other work.
+/// Maximum connections of a port, those told to leave, and a few other descriptors.
 const MOST_KEPT: u64 = 512 + 64 + 8;
 
-/// Of the daemon, for all that it keeps of such a crowd: 32 KiB for each connection, and what the allocator adds.
+/// Maximum memory of the daemon for such a crowd: 32 KiB for each connection, and allocator overhead.
 const MOST_MEMORY: u64 = 24 << 20;
 
-/// A single crowd for all the ports; `CROWD` makes it larger.
+/// Size of the crowd for all ports; `CROWD` makes it larger.
 fn crowd() -> usize {
     let size = size("CROWD", 1500);
     let limit = getrlimit(Resource::Nofile);

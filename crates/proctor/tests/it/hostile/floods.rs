@@ -1,5 +1,4 @@
-//! More than anybody wants: lines without end, lines without number, runs without number. What is asked for in the usual
-//! test run is small; the variables make it as much as one likes.
+//! Floods: endless lines, countless lines, countless runs. The usual test run is small; variables make it as large as one likes.
 
 use super::load::{Used, cpu_seconds, size};
 use crate::stored_bytes::{check_same, wild_lines};
@@ -10,10 +9,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Large amounts take their time.
+/// Deadline for large amounts.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The segments of a service's output, oldest first.
+/// Returns the segments of a service's output, oldest first.
 fn segments(home: &Home, name: &str) -> Vec<PathBuf> {
     let files = std::fs::read_dir(home.path().join("logs").join(name)).unwrap().flatten();
     let is_log = |path: &PathBuf| {
@@ -25,7 +24,7 @@ fn segments(home: &Home, name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Bytes that are stored of it now.
+/// Returns the bytes stored now.
 fn stored(home: &Home, name: &str) -> u64 {
     segments(home, name).iter().map(|path| std::fs::metadata(path).map_or(0, |m| m.len())).sum()
 }
@@ -47,13 +46,13 @@ fn a_million_wild_lines_are_stored_byte_for_byte_across_rotations() {
     let stored: Vec<u8> =
         segments.iter().flat_map(|segment| std::fs::read(segment).unwrap()).collect();
     check_same(&stored, &expected);
-    // What is asked for comes back the same, also across files.
+    // Requested output is the same, also across files.
     let shown = home.run(["logs", "web", "--raw", "-n", "20000"]).stdout;
     assert!(shown.len() > 200_000, "{}", shown.len());
     check_same(&shown, &expected[expected.len() - shown.len()..]);
 }
 
-/// Another service beside a flood: it is served as if there were none.
+/// Another service next to a flood, which must not be affected.
 fn talker() -> String {
     service("talker", &["--lines", "100000000", "--every", "5"], "")
 }
@@ -76,7 +75,7 @@ fn a_line_without_end_costs_no_memory_and_nobody_waits_for_it() {
     let keys = "logs: { max_size: 16MiB, max_files: 4, max_total: 128MiB }";
     let home = up(&services(&[shell("long", &script, keys), talker()]));
     let talker = pid(&home, "talker");
-    // Everybody has done everything once.
+    // Every request was made once.
     for words in [&["logs", "talker", "-n", "100"][..], &["logs", "talker", "--grep", "7"]] {
         home.ok(words);
     }
@@ -119,7 +118,7 @@ fn fifty_services_that_end_at_once_again_and_again_are_in_nobodys_way() {
     all.push(talker());
     let home = Home::new();
     home.write("proctor.yaml", &services(&all));
-    // Some end before they could be seen to run, which is said.
+    // Some end before they were seen running, which is reported.
     home.run(["up", "-d"]);
     let (keeper, talker) = (home.keeper_pid(), pid(&home, "talker"));
     check_served(&home, talker);
@@ -143,7 +142,7 @@ fn fifty_services_that_end_at_once_again_and_again_are_in_nobodys_way() {
     assert!(!alive(keeper));
 }
 
-/// In a world of its own, where a number is given to the next process as soon as its last one is reaped.
+/// A separate pid namespace, in which a pid is reused as soon as its last process is reaped.
 const REUSED: &str = r#"
 proctor --home "$0" up -d >/dev/null 2>&1
 for turn in $(seq 400); do
@@ -169,7 +168,7 @@ fn a_number_that_is_given_again_at_once_is_not_taken_for_who_had_it() {
     command.env("SUPERVISOR_PORT", "off").env("PROCTOR_HTTP_PORT", "off");
     let output = finish(&mut command, LONG);
     let Ok(list) = serde_json::from_slice::<Value>(&output.stdout) else {
-        // Not root, or a kernel that gives out numbers as it likes.
+        // Not root, or a kernel that chooses pids freely.
         return;
     };
     let all = list["services"].as_array().unwrap();
@@ -184,7 +183,7 @@ fn who_ends_again_and_again_is_told_of_although_its_lines_cannot_be_stored() {
     home.write("proctor.yaml", &services(&[shell("loop", "echo line; sleep 0.2", keys)]));
     let armed = home.write("failpoints/nothing", "");
     let mut command = home.command(["up", "-d"]);
-    // It ends before it could be seen to run, which is said.
+    // It ends before it was seen running, which is reported.
     finish(command.env("PROCTOR_FAILPOINTS", armed.parent().unwrap()), LIMIT);
     home.write("failpoints/log.index", "hold 1");
     let hit = home.path().join("failpoints/log.index.hit");
@@ -196,9 +195,9 @@ fn who_ends_again_and_again_is_told_of_although_its_lines_cannot_be_stored() {
     home.ok(["down"]);
 }
 
-/// Descriptors, threads and memory of keeper and daemon while nothing of theirs goes on.
+/// Returns descriptors, threads and memory of keeper and daemon while they are idle.
 fn used(home: &Home) -> [Used; 2] {
-    // Threads that wait for work go after a while; the last request's connection goes at once.
+    // Idle threads end after a while; the connection of the last request ends at once.
     let now = || [home.keeper_pid(), home.daemon_pid()].map(Used::by);
     let mut last = now();
     wait_until("all is quiet", LIMIT, || {
@@ -210,7 +209,7 @@ fn used(home: &Home) -> [Used; 2] {
     last
 }
 
-/// More memory than this is not noise.
+/// Maximum noise of a memory measurement.
 const NOISE: u64 = 3 << 20;
 
 #[track_caller]
@@ -230,7 +229,7 @@ fn any_number_of_restarts_leaves_descriptors_threads_and_memory_as_they_were() {
     let home = Home::new();
     home.write("proctor.yaml", &services(&[shell("web", "echo once more", keys)]));
     home.run(["up", "-d"]);
-    // Told by what it wrote: asking all the time would be most of the work.
+    // Counted by its output, because constant polling would be most of the work.
     let runs = || stored(&home, "web") / "once more\n".len() as u64;
     let restarts = |most: u64| {
         let begin = runs();
@@ -267,7 +266,7 @@ fn any_number_of_rotations_leaves_descriptors_threads_and_memory_as_they_were() 
     let before = rotations(50);
     let after = rotations(size("HOSTILE_ROTATIONS", 500));
     check_flat(before, after);
-    // A new one is made before the oldest goes.
+    // A new one is created before the oldest is deleted.
     assert!(segments(&home, "web").len() <= 4);
     wait_state(&home, "web", "running");
 }

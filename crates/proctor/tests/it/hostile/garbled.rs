@@ -1,5 +1,4 @@
-//! Files that a crash cut off at any byte, or that somebody replaced by anything: what runs is kept, once, and what was
-//! done about it is said.
+//! Files cut at any byte by a crash, or replaced with anything: running services are kept, once, and the damage is reported.
 
 use crate::support::{LIMIT, lines, pid, services, shell, wait_state};
 use crate::survival::kill_proctor;
@@ -8,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Services of one home: each gets another damage.
+/// Services of one home; each gets another damage.
 const MANY: usize = 120;
 
 fn name(number: usize) -> String {
@@ -24,7 +23,7 @@ fn many() -> Home {
     home
 }
 
-/// Process, run, state and restarts of every service.
+/// Returns process, run, state and restarts of every service.
 #[track_caller]
 fn picture(home: &Home) -> BTreeMap<String, String> {
     let answer = home.json(["status"]);
@@ -36,7 +35,7 @@ fn picture(home: &Home) -> BTreeMap<String, String> {
     services.iter().map(of).collect()
 }
 
-/// The file of a service with this name, or a pipe of its run.
+/// Returns the file of a service with this name, or a pipe of its run.
 fn file(home: &Home, number: usize, kind: &str) -> PathBuf {
     let folder = home.path().join("run/services").join(name(number));
     let found = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
@@ -44,8 +43,8 @@ fn file(home: &Home, number: usize, kind: &str) -> PathBuf {
     found.next().unwrap_or_else(|| panic!("{} has no {kind}", folder.display()))
 }
 
-/// While nobody lives `meddle` does something to the files of every service, and says to whose; then all is as before,
-/// and each of them is spoken of.
+/// While no Proctor lives, `meddle` damages files of services and returns whose. Afterwards all is as before, and each of them is
+/// reported.
 #[track_caller]
 fn check_kept(home: &Home, meddle: impl FnOnce() -> Vec<usize>) {
     let before = picture(home);
@@ -94,7 +93,7 @@ fn size(path: &Path) -> u64 {
     std::fs::metadata(path).unwrap().len()
 }
 
-/// What somebody may put in the place of a file.
+/// Damage to a file.
 type Damage = fn(&Path, &Path);
 
 const DAMAGES: [Damage; 10] = [
@@ -104,7 +103,7 @@ const DAMAGES: [Damage; 10] = [
     // Another version.
     |path, _| change(path, |bytes| bytes[4] ^= 0x7f),
     |path, _| change(path, |bytes| bytes.reverse()),
-    // Of another service.
+    // The file of another service.
     |path, other| std::fs::write(path, std::fs::read(other).unwrap()).unwrap(),
     |path, other| {
         std::fs::remove_file(path).unwrap();
@@ -120,7 +119,7 @@ const DAMAGES: [Damage; 10] = [
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, path, fifo, mode, 0).unwrap();
     },
-    // 1 TiB of nothing.
+    // 1 TiB of zeros.
     |path, _| std::fs::File::options().write(true).open(path).unwrap().set_len(1 << 40).unwrap(),
 ];
 
@@ -188,7 +187,7 @@ fn environments_that_are_damaged_are_sent_again_before_anything_starts_without_t
                 damage(&entry.path(), &home.path().join("run/services/a/spec"));
             }
         }
-        // It ends meanwhile: the new keeper wants to start it at once, and cannot.
+        // It ends meanwhile: the new keeper wants to restart it at once, and cannot.
         kill9(ends);
         home.ok(["daemon", "start"]);
         let now = wait_state(&home, "a", "running");
@@ -220,7 +219,7 @@ fn a_list_of_services_that_is_damaged_stops_none_and_doubles_none_and_is_said_to
         assert!(said.contains("services.json"), "{said}");
         assert!(said.contains("running services are kept"), "{said}");
     }
-    // Once it is said again what is wanted, all is well.
+    // Once it is defined again, all is fine.
     home.ok(["remove", "b"]);
     home.ok(["up", "-d"]);
     assert_eq!(picture(&home)["a"], before["a"]);

@@ -1,6 +1,6 @@
-//! What a process uses, as the kernel counts it.
+//! Resource use of a process, as the kernel counts it.
 
-/// Descriptors, threads and memory of a process, now.
+/// Descriptors, threads and memory of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Used {
     pub(crate) descriptors: u64,
@@ -29,7 +29,7 @@ impl Used {
     }
 }
 
-/// Processor time of a process since it began.
+/// Returns the CPU time of a process since its start.
 pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap()..].split(' ').collect();
@@ -37,7 +37,7 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// How much of something a test makes: as usual, or as this variable of the environment says.
+/// Returns a test size: the default, or the value of this environment variable.
 pub(crate) fn size(variable: &str, usual: u64) -> u64 {
     match std::env::var(variable) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")),

@@ -1,5 +1,6 @@
-//! The hostile world: somebody tidies, truncates, garbles, forges, starves and floods. Supervision goes on, nothing is
-//! started twice, and what was done about it is said.
+//! A hostile environment: files are removed, truncated, garbled and forged; resources are exhausted. Supervision
+//! continues, nothing is
+//! started twice, and problems are reported.
 
 mod clocks;
 mod crowds;

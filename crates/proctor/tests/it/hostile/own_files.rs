@@ -1,5 +1,5 @@
-//! Every file of ours, cut, with one bit changed, full of noise, and with a pipe, a folder or a link in its place: no command
-//! hangs, stopping always works, the next start succeeds, and what a link names stays as it is.
+//! Every file of Proctor, cut, with one bit changed, full of noise, or replaced by a pipe, a folder or a link: no command hangs,
+//! stopping always works, the next start succeeds, and a link's target is unchanged.
 
 use crate::support::{LIMIT, pid, services, shell};
 use proctor_testkit::{Home, alive, kill9, wait_until};
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 const DAMAGES: [&str; 6] = ["cut", "flip", "noise", "pipe", "folder", "link"];
 
-/// Content of a file that a link names.
+/// Content of a link's target.
 const THEIRS: &str = "theirs\n";
 
-/// Put a damaged `original`, or something else, at `path`. A living Proctor may write a missing file anew in between.
+/// Puts a damaged `original`, or something else, at `path`. A living Proctor may recreate a missing file in between.
 fn put(path: &Path, original: &[u8], damage: &str, target: &Path) {
     let attempt = || clear(path).and_then(|()| try_put(path, original, damage, target));
     wait_until("the damage is done", LIMIT, || attempt().is_ok());
@@ -54,14 +54,14 @@ fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The file that a name of the matrix means: a folder's only one, where it ends with `/*`.
+/// Returns the file of a name in the matrix; `/*` stands for the only file of a folder.
 fn find(home: &Home, name: &str) -> PathBuf {
     let Some(folder) = name.strip_suffix("/*") else { return home.path().join(name) };
     let mut found = fs::read_dir(home.path().join(folder)).unwrap().flatten();
     found.next().unwrap_or_else(|| panic!("{folder} is empty")).path()
 }
 
-/// One file with one damage, done to a living Proctor and to one that was killed. Says what failed.
+/// Damages one file of a living Proctor and of a killed one. Returns the failure.
 fn attempt(home: &Home, path: &Path, damage: &str) -> Result<(), String> {
     let target = home.path().join("target");
     fs::write(&target, THEIRS).unwrap();
@@ -79,7 +79,7 @@ fn attempt(home: &Home, path: &Path, damage: &str) -> Result<(), String> {
     if alive(web) {
         return Err("stop left a process".into());
     }
-    // The daemon stopped first: it must not see the keeper die and become one.
+    // The daemon is stopped first, so it does not see the keeper die and become one.
     rustix::process::kill_process(
         rustix::process::Pid::from_raw(daemon as i32).unwrap(),
         Signal::STOP,
@@ -103,7 +103,7 @@ fn check(names: &[&str]) {
     let (mut attempts, mut failures) = (0, Vec::new());
     for name in names {
         for damage in DAMAGES {
-            // A home for each: nothing is left of the damage before.
+            // A new home for each, without damage from before.
             let home = Home::new();
             home.write(
                 "proctor.yaml",

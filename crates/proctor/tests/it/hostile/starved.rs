@@ -1,5 +1,6 @@
-//! Too few descriptors, too little memory, too much asked: it is refused with a reason, supervision goes on, and all is
-//! well once there is enough again.
+//! Too few descriptors, too little memory, requests that are too large: they fail with a reason, supervision
+//! continues, and all is
+//! fine once there is enough again.
 
 use super::load::{Used, cpu_seconds};
 use crate::support::{LIMIT, lines, pid, service, services, status, up, wait_state};
@@ -10,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Instant;
 
-/// A limit of a living process; what it was before comes back with the value.
+/// A limit of a living process; dropping the value restores it.
 struct Limited {
     pid: u32,
     resource: Resource,
@@ -23,7 +24,7 @@ impl Limited {
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
         let hard =
             limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().nth(1));
-        // Only the soft one is changed: not everybody may raise the other again.
+        // Only the soft limit is changed, because raising the hard one needs privileges.
         let new = Rlimit { current: Some(most), maximum: hard.unwrap().parse().ok() };
         let before = rustix::process::prlimit(Pid::from_raw(pid as i32), resource, new).unwrap();
         Limited { pid, resource, before }
@@ -33,12 +34,12 @@ impl Limited {
 impl Drop for Limited {
     fn drop(&mut self) {
         let number = Pid::from_raw(self.pid as i32);
-        // It may have died of it.
+        // The process may have died.
         let _gone = rustix::process::prlimit(number, self.resource, self.before);
     }
 }
 
-/// As many descriptors as it has now.
+/// Limits the descriptors to the current number.
 fn no_more_descriptors(pid: u32) -> Limited {
     Limited::set(pid, Resource::Nofile, Used::by(pid).descriptors)
 }
@@ -100,7 +101,7 @@ fn a_daemon_without_memory_refuses_or_is_replaced_and_services_notice_nothing() 
     let home = up(&services(&[service("web", &["--lines", "60000"], "")]));
     wait_until("all lines", LIMIT, || home.ok(["logs", "web", "-n", "1"]) == "line 60000\n");
     let (keeper, daemon, web) = (home.keeper_pid(), home.daemon_pid(), pid(&home, "web"));
-    // What it has, and next to nothing more.
+    // Its current memory, and almost nothing more.
     let limited = Limited::set(daemon, Resource::As, Used::by(daemon).virtual_bytes + (64 << 10));
     home.run(["--json", "logs", "web", "-n", "60000"]);
     home.run(["--json", "logs", "web", "-n", "60000", "--grep", "7"]);
@@ -119,14 +120,14 @@ fn a_request_that_never_ends_costs_no_memory() {
     let mut socket = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
     let block = vec![b'['; 1 << 20];
     let mut sent = 0;
-    // It hangs up long before all of this has come.
+    // It hangs up long before all of this has arrived.
     while sent < 256 && socket.write_all(&block).is_ok() {
         sent += 1;
     }
     let mut said = String::new();
     let _hung_up = socket.read_to_string(&mut said);
     assert!(sent < 256, "it took {sent} MiB");
-    assert!(said.is_empty() || said.contains("a request is at most"), "{said}");
+    assert!(said.is_empty() || said.contains("the request is too large"), "{said}");
     let grown = Used::by(daemon).memory_peak.saturating_sub(before);
     assert!(grown < 32 << 20, "{grown} bytes");
     assert_eq!(home.daemon_pid(), daemon);

@@ -1,4 +1,4 @@
-//! Numbers of processes are used again: whoever has the number of a service now is never signalled.
+//! Pids are reused: a process with the old pid of a service is never signalled.
 
 use crate::learned::{Stranger, stranger};
 use crate::support::{LIMIT, pid, replace_keeper, service, services, status, up, wait_state, web};
@@ -12,7 +12,7 @@ fn wait_reaped(pid: u32) {
     wait_until("it is reaped", LIMIT, || !Path::new(&format!("/proc/{pid}")).exists());
 }
 
-/// All that a person can do to a service, and the end of everything.
+/// Does everything that a person can do to a service, then stops everything.
 fn do_everything_to(home: &Home, name: &str) {
     home.run(["signal", name, "KILL"]);
     home.run(["signal", name, "TERM", "--tree"]);
@@ -27,7 +27,7 @@ fn a_stranger_with_the_number_of_an_adopted_service_is_left_alone() {
     let home = up(&web(&[], "restart_policy: never"));
     replace_keeper(&home);
     let (keeper, number) = (home.keeper_pid(), pid(&home, "web"));
-    // The keeper must not learn of the death before there is a stranger and somebody wants it stopped.
+    // The keeper must not learn of the death before there is a stranger and a stop is requested.
     signal(keeper, Signal::STOP);
     let mut stop = home.command(["stop", "web"]);
     let mut stop = stop.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -37,7 +37,7 @@ fn a_stranger_with_the_number_of_an_adopted_service_is_left_alone() {
     signal(keeper, Signal::CONT);
     wait_until("the stop is over", LIMIT, || stop.try_wait().unwrap().is_some());
     do_everything_to(&home, "web");
-    // Where numbers cannot be chosen, at least nothing went wrong.
+    // If pids cannot be chosen, at least nothing failed.
     assert!(stranger.is_none_or(|stranger| alive(stranger.0.id())), "it was none of Proctor's");
 }
 
@@ -59,7 +59,7 @@ fn a_stranger_with_the_number_of_a_service_of_which_something_is_left_is_left_al
         kill9(number);
         wait_reaped(number);
         let stranger = stranger(number);
-        // What is left of it is signalled as a tree, asked to stop, and killed.
+        // Its remains are signalled as a tree, asked to stop, and killed.
         home.run(["signal", "web", "CONT", "--tree"]);
         wait_until("what was left is gone", LIMIT, || !alive(left));
         wait_state(&home, "web", "failed");
@@ -75,7 +75,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, byte)
 }
 
-/// A state whose last part, the identity, somebody made to name this process. The layout is a promise.
+/// Forges a state whose last part, the identity, names this process. The layout is a promise.
 fn forge(state: &Path, number: u32, change: fn(&mut [u8])) {
     let mut file = std::fs::read(state).unwrap();
     let identity = file.len() - 64;
@@ -91,9 +91,9 @@ fn forge(state: &Path, number: u32, change: fn(&mut [u8])) {
 fn a_living_stranger_that_a_record_names_is_left_alone() {
     let forgeries: [fn(&mut [u8]); 3] = [
         |_| {},
-        // As from a kernel without inodes of processes: only the time it began tells.
+        // As from a kernel without process inodes: only the start time is known.
         |bytes| bytes[24..32].fill(0),
-        // Of another boot, with everything else unknown.
+        // From another boot, with everything else unknown.
         |bytes| bytes[16..48].fill(0),
     ];
     let names = ["a", "b", "c"];

@@ -1,4 +1,4 @@
-//! Files of a living or dead Proctor that somebody removed: no service is doubled or forgotten by it.
+//! Removed files of a living or dead Proctor: no service is doubled or forgotten.
 
 use crate::support::{LIMIT, lines, pid, service, services, status, up, wait_state};
 use crate::survival::kill_proctor;
@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 const NAMES: [&str; 3] = ["talker", "quiet", "stopped"];
 
-/// Two that run, one that was stopped by somebody.
+/// Two services that run, and one that was stopped.
 fn three() -> Home {
     let home = up(&services(&[
         service("talker", &["--lines", "100000000", "--every", "2"], ""),
@@ -19,7 +19,7 @@ fn three() -> Home {
     home
 }
 
-/// Process and run of those that run.
+/// Returns process and run of the running ones.
 fn running_ones(home: &Home) -> Vec<serde_json::Value> {
     let of = |name: &str| {
         let status = status(home, name);
@@ -28,7 +28,7 @@ fn running_ones(home: &Home) -> Vec<serde_json::Value> {
     NAMES[..2].iter().map(|name| of(name)).collect()
 }
 
-/// One keeper, one instance of each service, the stopped one still stopped, every line there, and a life after that.
+/// Checks for one keeper, one instance of each service, the stopped one still stopped, every line stored, and a working home.
 #[track_caller]
 fn check_same(home: &Home, before: &[serde_json::Value]) {
     for name in &NAMES[..2] {
@@ -38,7 +38,7 @@ fn check_same(home: &Home, before: &[serde_json::Value]) {
     assert_eq!(status(home, "stopped")["state"], "stopped");
     let home_text = home.path().display().to_string();
     wait_until("one keeper", LIMIT, || running(&["__keeper", &home_text]).len() == 1);
-    // The quiet one has a child in a session of its own.
+    // The quiet one has a child in its own session.
     assert_eq!(with_variable(&format!("PROCTOR_HOME={home_text}")).len(), 3);
     let seen = lines(home, "talker", &[]).len();
     wait_until("more lines", LIMIT, || lines(home, "talker", &[]).len() > seen + 20);
@@ -47,7 +47,7 @@ fn check_same(home: &Home, before: &[serde_json::Value]) {
     }
 }
 
-/// The home works: a crash is followed by a restart with the right environment, and a stop ends the tree.
+/// Checks that the home works: a crash leads to a restart with the right environment, and a stop ends the tree.
 #[track_caller]
 fn check_works(home: &Home) {
     let old = pid(home, "quiet");
@@ -73,7 +73,7 @@ fn remove(path: &Path) {
         true => std::fs::remove_dir_all(path),
         false => std::fs::remove_file(path),
     };
-    // A keeper that writes it anew while we are at it is what this is about.
+    // A keeper that recreates it meanwhile is the tested behaviour.
     if let Err(error) = removed
         && !matches!(error.kind(), std::io::ErrorKind::DirectoryNotEmpty)
     {
@@ -81,7 +81,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Somebody removes these while Proctor lives; then Proctor dies, too.
+/// Removes these while Proctor lives; then Proctor dies, too.
 fn check_removed_under_us(paths: &[&str]) {
     let home = three();
     let before = running_ones(&home);
@@ -128,7 +128,7 @@ fn a_second_keeper_does_not_get_in_although_the_first_cannot_see_that_its_folder
     remove(&home.path().join("run"));
     let (_, said) = home.fail(["daemon", "start"]);
     assert!(said.contains(&format!("another keeper (pid {keeper})")), "{said}");
-    // The keeper last: it ends this daemon as soon as it sees what happened.
+    // The keeper last: it ends this daemon as soon as it notices.
     for pid in [daemon, keeper] {
         proctor_testkit::signal(pid, rustix::process::Signal::CONT);
     }
@@ -139,7 +139,7 @@ fn a_second_keeper_does_not_get_in_although_the_first_cannot_see_that_its_folder
     check_works(&home);
 }
 
-/// Somebody removes these while no Proctor lives: services that run are found again.
+/// Removes these while no Proctor lives: running services are found again.
 fn check_removed_behind_us(paths: &[&str]) {
     let home = three();
     let before = running_ones(&home);

@@ -1,11 +1,11 @@
-//! What is answered: the same as on the command line, with a status, and nothing that was not asked for.
+//! Responses: the same as on the command line, with a status, and nothing that was not requested.
 
 use super::{nobody, owner, two};
 use crate::support::{LIMIT, pid, wait_state};
 use proctor_testkit::wait_until;
 use serde_json::{Value, json};
 
-/// Without what changes by itself from one look to the next.
+/// Removes values that change by themselves.
 fn steady(mut value: Value) -> Value {
     fn walk(value: &mut Value) {
         match value {

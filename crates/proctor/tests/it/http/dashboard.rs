@@ -1,4 +1,4 @@
-//! The paths and shapes that pages of earlier supervisors know.
+//! Paths and shapes of earlier supervisors.
 
 use super::{nobody, owner, two};
 use crate::control::listening;
@@ -6,7 +6,7 @@ use crate::support::{LIMIT, pid, service, services, status, wait_state};
 use proctor_testkit::{Home, Response, wait_until};
 use serde_json::{Value, json};
 
-/// The answer, which has the five fields that all have.
+/// Returns the response, which has the five common fields.
 #[track_caller]
 fn said(response: &Response, code: u16, action: &str, status: &str) -> Value {
     let said = response.json();
@@ -93,7 +93,7 @@ fn status_shows_proctor_and_its_services() {
     assert_eq!(said["restart_capability"]["can_restart"], true);
 }
 
-/// A home that runs commands of the shell for its clients.
+/// A home that runs shell commands for its clients.
 fn obliging() -> Home {
     let allowed = "supervisor:\n  security: { execute: { allowed: [/bin/sh ...] } }\n";
     listening(&services(&[service("web", &[], "")]).replace("supervisor:\n", allowed))

@@ -1,11 +1,11 @@
-//! Who may not send requests: pages of other sites, names that are not ours. On every route there is.
+//! Refused senders on every route: pages of other sites, and foreign host names.
 
 use super::{owner, two};
 use crate::control::listening;
 use crate::support::{LIMIT, services, status, wait_state};
 use proctor_testkit::{Home, Http, wait_until};
 
-/// Method and path of every route, with a name in the place of a parameter.
+/// Returns method and path of every route, with a name in place of a parameter.
 fn routes(client: &Http) -> Vec<(String, String)> {
     let document = client.get("/openapi.json").json();
     let mut routes = Vec::new();
@@ -19,7 +19,7 @@ fn routes(client: &Http) -> Vec<(String, String)> {
     routes
 }
 
-/// Every route refuses what this client sends, whatever its token.
+/// Checks that every route refuses this client, with any token.
 #[track_caller]
 fn check_refused(home: &Home, change: impl Fn(Http) -> Http) {
     wait_state(home, "web", "running");
@@ -64,7 +64,7 @@ fn what_is_turned_away_at_the_door_is_in_the_audit() {
     for (code, operation, times) in
         [("forbidden", "http.request", 3), ("unauthenticated", "authenticate", 1)]
     {
-        // Refusals are written down soon, not before they are answered.
+        // Refusals are recorded soon, possibly after the response.
         wait_until(operation, LIMIT, || {
             let read = home.json(["audit", "read", "--code", code]);
             let entries = read["entries"].as_array().unwrap().iter();
@@ -88,7 +88,7 @@ fn a_page_of_another_origin_is_refused_on_every_route() {
     ] {
         check_refused(&home, |client| client.header("Origin", origin));
     }
-    // A port that is none is not the usual one.
+    // An invalid port is not the default one.
     for (host, origin) in [
         ("127.0.0.1", format!("http://127.0.0.1:{port}.evil")),
         ("127.0.0.1:80", "http://127.0.0.1:evil".into()),

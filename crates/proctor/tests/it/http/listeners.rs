@@ -1,4 +1,4 @@
-//! Where HTTP is served: as the configuration says, and `daemon status` says where that is.
+//! HTTP listeners: as configured, and shown in `daemon status`.
 
 use super::nobody;
 use crate::control::{admin, listening};
@@ -7,7 +7,7 @@ use proctor_testkit::{Home, Http, free_port, wait_for, wait_until};
 use serde_json::json;
 use std::net::TcpListener;
 
-/// A home whose file says where to listen.
+/// Writes a file with this listener.
 fn file(home: &Home, http: &str) {
     let config = services(&[service("web", &[], "")]);
     home.write(
@@ -16,7 +16,7 @@ fn file(home: &Home, http: &str) {
     );
 }
 
-/// `up` with no variable that says otherwise.
+/// Runs `up` without variables that override it.
 fn up(home: &Home) {
     let mut command = home.command(["up", "-d"]);
     command.env_remove("PROCTOR_HTTP_PORT").env_remove("SUPERVISOR_PORT");
@@ -62,7 +62,7 @@ fn a_port_that_is_taken_is_a_problem_and_no_failure() {
             .iter()
             .find_map(|it| it.as_str()?.strip_prefix("http: ").map(str::to_owned))
     });
-    assert!(problem.contains(&format!("127.0.0.1:{port} is taken by")), "{problem}");
+    assert!(problem.contains(&format!("127.0.0.1:{port} is in use by")), "{problem}");
     home.ok(["status", "web", "--check"]);
     drop(taken);
     wait_until("it listens", LIMIT, || listening_at(&home).is_some());

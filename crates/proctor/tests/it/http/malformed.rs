@@ -1,4 +1,4 @@
-//! Bytes that are no HTTP, or not quite: refused, and the daemon works on.
+//! Bytes that are not valid HTTP are rejected, and the daemon still works.
 
 use super::{owner, two};
 use crate::control::admin;
@@ -7,7 +7,7 @@ use proctor_testkit::{Home, Response, exchange, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-/// What comes back for these bytes from a client that then has nothing more to say.
+/// Returns the response to these bytes from a client that then closes its sending side.
 fn said(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();

@@ -12,7 +12,7 @@ use crate::control::{admin, listening};
 use crate::support::{service, services};
 use proctor_testkit::{Home, Http};
 
-/// A home that listens, with two services, of which one runs and has said something.
+/// A home that listens, with two services, of which one runs and has written something.
 fn two() -> Home {
     listening(&services(&[
         service("web", &["--lines", "3"], "groups: [front]"),
@@ -25,7 +25,7 @@ fn nobody(home: &Home) -> Http {
     Http::at(home.port("http"))
 }
 
-/// One with the token of the first start.
+/// A client with the token of the first start.
 fn owner(home: &Home) -> Http {
     nobody(home).token(&admin(home))
 }

@@ -16,7 +16,7 @@ fn field<'a>(event: &'a Event, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// The numbers that a service counts up, and the id after them.
+/// Returns the numbers that a service counts up, and updates the last id.
 fn numbers(stream: &mut Stream, last: &mut String) -> Vec<u64> {
     let Some(event) = stream.event() else { return Vec::new() };
     assert_eq!(field(&event, "event"), "log", "{event:?}");
@@ -49,7 +49,7 @@ fn a_stream_goes_on_where_it_was_when_the_daemon_is_killed() {
         }
         let daemon = home.daemon_pid();
         kill9(daemon);
-        // What had been sent before it died counts.
+        // Events sent before it died count.
         loop {
             match numbers(&mut stream, &mut last) {
                 more if more.is_empty() => break,
@@ -106,7 +106,7 @@ fn a_stream_ends_with_the_token_that_opened_it() {
     let last = std::iter::from_fn(|| stream.event()).last().unwrap();
     assert_eq!(field(&last, "event"), "error", "{last:?}");
     assert!(field(&last, "data").contains("unauthenticated"), "{last:?}");
-    // One more after it, so that all before it is written down.
+    // One more, so all before it is recorded.
     assert_eq!(nobody(&home).token("proctor_wrong").get("/api/v1/services").status, 401);
     let refusals = || {
         let read = home.json(["audit", "read", "--code", "unauthenticated"]);
@@ -161,6 +161,6 @@ fn a_stream_ends_at_once_when_its_token_is_revoked() {
         assert!(field(&last, "data").contains("unauthenticated"), "{last:?}");
     }
     assert_eq!(waiting.join().unwrap().status, 401);
-    // Without a word of the revocation it would have gone on until the next page, 15 s at most.
+    // Without the revocation it would have continued until the next page, at most 15 s.
     assert!(begun.elapsed() < Duration::from_secs(8), "after {:?}", begun.elapsed());
 }

@@ -1,4 +1,4 @@
-//! HTTPS with a certificate of the test's own.
+//! HTTPS with a certificate made by the test.
 
 use crate::control::admin;
 use crate::support::{LIMIT, service, services};
@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Write a certificate that is valid for this machine's own names.
+/// Writes a certificate that is valid for this machine's own names.
 fn certify(home: &Home) {
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -28,7 +28,7 @@ fn configure(home: &Home, host: &str) {
     home.ok(["up", "-d"]);
 }
 
-/// One request over TLS, by a client that trusts this certificate alone.
+/// Sends one request over TLS, from a client that trusts only this certificate.
 fn ask(home: &Home, request: &str) -> Response {
     let mut trusted = RootCertStore::empty();
     trusted.add(CertificateDer::from_pem_file(home.path().join("tls/cert.pem")).unwrap()).unwrap();
@@ -100,6 +100,6 @@ fn a_certificate_that_cannot_be_read_is_a_problem_and_never_plain_http() {
     assert_eq!(home.json(["daemon", "status"])["listening"].get("http"), None);
     home.ok(["status", "web", "--check"]);
     certify(&home);
-    // It is tried again by itself.
+    // It is retried automatically.
     assert_eq!(request(&home, "GET", "/health", "").status, 200);
 }

@@ -1,4 +1,4 @@
-//! Many assistants at once: one daemon for all of them, a thin process for each, and a place for everybody who can have one.
+//! Many assistants at once: one shared daemon, a thin process for each, and a slot for each within the limit.
 
 use super::web::{client, home, list, session};
 use crate::files::token;
@@ -8,14 +8,13 @@ use serde_json::json;
 
 const CROWD: usize = 50;
 
-/// More than there is room for.
+/// More than the maximum.
 const TOO_MANY: usize = 300;
 
-/// Of memory that a process has for itself, in KiB: some 600 each were seen, and a copy of a server in other languages has
-/// a hundred times that.
+/// Maximum private memory of a process in KiB: some 600 were measured; a server in other languages takes a hundred times that.
 const THIN: u64 = 4 << 10;
 
-/// Memory that this process alone has written to, in KiB.
+/// Returns the memory that this process alone has written to, in KiB.
 fn own_memory(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();
@@ -29,7 +28,7 @@ fn fifty_conversations_cost_one_daemon_and_fifty_thin_processes() {
     let before = own_memory(daemon);
     let mut all: Vec<Conversation> = (0..CROWD).map(|_| Conversation::silent(&home, &[])).collect();
     let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-    // All at once, then all answers.
+    // All requests first, then all responses.
     for conversation in &mut all {
         conversation.request("initialize", hello.clone());
         conversation.request("tools/list", json!({}));

@@ -1,4 +1,4 @@
-//! What people ask assistants to do all day, through the real `proctor mcp`.
+//! Everyday requests to assistants, through the real `proctor mcp`.
 
 use crate::support::{LIMIT, pid, service, services, status, up, wait_state, web};
 use proctor_testkit::{
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A command that is the victim with these arguments.
+/// Returns a command that runs the victim with these arguments.
 fn command(args: &str) -> String {
     format!("{} {args}", victim().display())
 }
@@ -49,7 +49,7 @@ fn starting_a_server_that_never_ends_does_not_hang_the_call() {
         json!({ "name": "dev", "command": command("--lines 1000000000 --every 1") }),
     );
     assert_eq!(told.facts["services"][0]["state"], "running");
-    // Run as a command instead, it is ended in time, and what it said until then is told.
+    // Run as a command instead, it is ended in time, and its output is reported.
     let told = conversation.call(
         "run_command",
         json!({ "command": command("--lines 1000000000 --every 1"), "timeout_seconds": 1 }),
@@ -178,7 +178,7 @@ fn a_stop_leaves_neither_children_nor_ports() {
     let home = Home::new();
     let mut conversation = Conversation::begin(&home, "claude-code");
     let port = free_port();
-    // It listens, has a child in a session of its own, and neither cares about SIGTERM.
+    // It listens, has a child in its own session, and both ignore SIGTERM.
     let server = command(&format!("--http {port} --setsid --ignore-term"));
     conversation.ok("start_process", json!({ "name": "dev", "command": server }));
     wait_until("it listens", LIMIT, || TcpStream::connect(("127.0.0.1", port)).is_ok());
@@ -232,7 +232,7 @@ fn twenty_conversations_share_one_daemon() {
 fn running_is_true_and_a_crash_is_noticed() {
     let home = Home::new();
     let mut conversation = Conversation::begin(&home, "claude-code");
-    // Whether it still runs when this is answered depends on how busy the machine is.
+    // Whether it still runs at the response depends on the load of the machine.
     conversation.call(
         "start_process",
         json!({ "name": "web", "command": command("--exit-after 300 --exit 3"), "restart_policy": "never" }),
@@ -296,7 +296,7 @@ fn a_port_that_is_taken_is_named_with_who_holds_it() {
     let port = holder.local_addr().unwrap().port();
     home.write("proctor.yaml", &web(&[], &format!("port: {port}")));
     let me = format!("(pid {})", std::process::id());
-    // A process that another test begins has what we have, too, until it is the program it is to be.
+    // A process forked by another test has our descriptors, too, until it executes its program.
     wait_until("we are named", LIMIT, || {
         let told = conversation.call("apply_config", json!({ "config": "proctor.yaml" }));
         assert!(told.is_error, "{told:#?}");
@@ -319,7 +319,7 @@ fn the_daemon_is_killed_and_the_conversation_goes_on() {
     let news =
         conversation.ok("get_process_logs", json!({ "services": ["web"], "cursor": cursor }));
     assert!(news.text.contains("line "), "{}", news.text);
-    // A change is never made twice: who asks for one while the keeper is replaced is told that nobody knows.
+    // A change is never repeated: a caller during a replacement of the keeper learns that the result is unknown.
     wait_until("it can be changed again", LIMIT, || {
         let told = conversation.call("restart_process", json!({ "names": ["web"] }));
         assert!(!told.is_error || told.text.contains("remedy: "), "{}", told.text);
@@ -339,7 +339,7 @@ fn waiting_tells_how_it_goes_and_can_be_given_up() {
     assert_eq!(said["method"], "notifications/progress");
     assert_eq!(said["params"]["message"], "web is running");
     conversation.say(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } }));
-    // The conversation goes on meanwhile and afterwards.
+    // The conversation continues meanwhile and afterwards.
     conversation.ok("list_processes", json!({}));
     assert!(!conversation.notifications.iter().any(|message| message["id"] == id));
 }
@@ -360,7 +360,7 @@ fn a_change_of_a_resource_is_told() {
         ["proctor://services", "proctor://services/web/status", "proctor://services/web/logs"]
     );
     conversation.ask("resources/subscribe", json!({ "uri": "proctor://services/web/status" }));
-    // Until it is watched, nothing is told.
+    // Before the subscription, nothing is sent.
     let told = (0..20).any(|_| {
         home.ok(["restart", "web"]);
         let heard = conversation.heard(Duration::from_secs(3));

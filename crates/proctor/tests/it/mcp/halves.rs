@@ -1,5 +1,6 @@
-//! Some clients show a model the structured half of a reply alone where there is one, others the text alone. Whatever a
-//! model needs is in each of them.
+//! Some clients show a model only the structured half of a reply if there is one, others only the text. Each half has
+//! everything that a
+//! model needs.
 
 use crate::files::put;
 use crate::git::git;
@@ -94,13 +95,13 @@ fn steps() -> Vec<Step> {
         ("git_blame", json!({ "path": "a.txt" }), vec!["Second words", "beta"]),
         ("git_branch", json!({}), vec!["main"]),
         ("git_tag", json!({ "action": "create", "name": "v1" }), vec!["v1"]),
-        ("git_stash", json!({}), vec!["put aside"]),
-        ("git_resolve", json!({}), vec!["under way"]),
-        ("git_restore", json!({ "paths": ["a.txt"] }), vec!["nothing"]),
+        ("git_stash", json!({}), vec!["no stashes"]),
+        ("git_resolve", json!({}), vec!["in progress"]),
+        ("git_restore", json!({ "paths": ["a.txt"] }), vec!["no changes"]),
     ]
 }
 
-/// A call as this era of the protocol makes it.
+/// Makes a call in this era of the protocol.
 fn call(conversation: &mut Conversation, era: &str, tool: &str, arguments: &Value) -> Told {
     let mut params = json!({ "name": tool, "arguments": arguments });
     if era == "2026-07-28" {
@@ -117,7 +118,7 @@ fn call(conversation: &mut Conversation, era: &str, tool: &str, arguments: &Valu
     Told::of(&conversation.ask("tools/call", params))
 }
 
-/// Every text and number in a value.
+/// Collects every text and number in a value.
 fn leaves(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Null | Value::Bool(_) => {}
@@ -138,7 +139,7 @@ fn leaves(value: &Value, found: &mut Vec<String>) {
 fn check(era: &str, (tool, arguments, needs): &Step, told: &Told) {
     let structured = told.is_structured.then(|| told.facts.to_string().replace("\\\"", "\""));
     for need in needs {
-        // What a model that sees one half has of it.
+        // The parts that a model with one half sees.
         let halves = [Some(told.text.clone()), structured.clone()];
         for half in halves.into_iter().flatten() {
             assert!(

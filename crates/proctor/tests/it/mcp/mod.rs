@@ -1,4 +1,4 @@
-//! Assistants: what their users complain about elsewhere, each with a test that it is not so here.
+//! Assistants: frequent complaints about other servers, each with a test.
 
 mod crowds;
 mod everyday;

@@ -1,4 +1,4 @@
-//! What `docs/mcp.md` shows is true: its commands work, and what it says to paste is what is written.
+//! Checks `docs/mcp.md`: its commands work, and its text to paste is what is written.
 
 use crate::control::{admin, listening};
 use crate::docs::{Block, blocks, curl};
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The blocks of the page.
+/// Returns the blocks of the page.
 fn shown(language: &str) -> Vec<Block> {
     let mut blocks = blocks(language);
     blocks.retain(|block| block.place.starts_with("mcp.md:"));
     blocks
 }
 
-/// A user who has `proctor` in PATH, a folder of work, and a Proctor that runs.
+/// A user with `proctor` in PATH, a work folder, and a running Proctor.
 struct User {
     home: Home,
     programs: PathBuf,
@@ -73,7 +73,7 @@ fn every_command_of_the_page_works() {
     assert!(tried >= 15, "only {tried} were found");
 }
 
-/// Two answers, and the second is the list.
+/// Checks for two responses, of which the second is the list.
 fn check_conversation(output: &Output) {
     let text = String::from_utf8_lossy(&output.stdout);
     let answers: Vec<Value> =
@@ -89,7 +89,7 @@ fn what_the_page_says_to_paste_is_what_is_written() {
     let mut printed = Vec::new();
     for client in ["claude-code", "cursor", "vscode", "codex", "gemini", "zed"] {
         for way in ["", " --http"] {
-            // Without PROCTOR_HOME: it would be passed on.
+            // Without PROCTOR_HOME, which would be passed on.
             let line = format!(
                 "env -u PROCTOR_HOME proctor mcp install {client} --scope project --print{way}"
             );
@@ -116,7 +116,7 @@ fn what_the_page_says_to_paste_is_what_is_written() {
     }
 }
 
-/// Over HTTP, with nothing else known of the caller.
+/// Calls a tool over HTTP, with nothing else known of the caller.
 fn call(http: &Http, tool: &str, arguments: Value) -> Value {
     let http = http.header("Accept", "application/json, text/event-stream");
     let ask = |http: &Http, method: &str, params: Value| {

@@ -1,11 +1,11 @@
-//! Whoever follows cursors sees everything once: a page ends before this front would have to cut it.
+//! Following cursors shows everything once: a page ends before this front would have to cut it.
 
 use crate::files::{app, put};
 use crate::git::git;
 use proctor_testkit::{Conversation, Home};
 use serde_json::{Value, json};
 
-/// All that a tool tells, page by page; `go_on` takes what an answer says of the next into the arguments.
+/// Returns all output of a tool, page by page; `go_on` sets the arguments of the next page.
 fn pages(
     home: &Home,
     (tool, mut arguments): (&str, Value),
@@ -24,7 +24,7 @@ fn pages(
             return told;
         }
         if answer.facts.get("cursor").is_some() {
-            let said = answer.text.matches("more is there").count();
+            let said = answer.text.matches("more follows").count();
             assert_eq!(said, 1, "{tool}: {}", answer.text);
         }
     }

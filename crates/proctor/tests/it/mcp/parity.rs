@@ -1,5 +1,4 @@
-//! One door, for assistants, too: what they are answered is what everybody is answered, in brief, and what is refused to
-//! others is refused to them with the same words.
+//! One door for assistants, too: they get the responses of every caller, in brief, and the same refusals.
 
 use crate::control::{admin, forget_times, listening};
 use crate::support::{service, services};
@@ -20,7 +19,7 @@ fn home() -> Home {
     ]))
 }
 
-/// What the unix socket answers: an output, or an error.
+/// Returns the response at the unix socket: an output, or an error.
 fn at_socket(home: &Home, op: &str, input: &Value) -> Result<Value, Value> {
     let mut stream = UnixStream::connect(home.path().join("run/proctor.sock")).unwrap();
     writeln!(stream, "{}", json!({ "op": op, "input": input })).unwrap();
@@ -33,7 +32,7 @@ fn at_socket(home: &Home, op: &str, input: &Value) -> Result<Value, Value> {
     }
 }
 
-/// A request that stands for itself, over HTTP.
+/// Sends a self-contained request over HTTP.
 fn over_http(http: &Http, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": REVISION,
@@ -56,12 +55,12 @@ fn over_http(http: &Http, method: &str, mut params: Value) -> Value {
     serde_json::from_str(document).unwrap_or_else(|why| panic!("{why}: {} {text}", response.status))
 }
 
-/// The error that a tool's result tells programs.
+/// Returns the error for programs in a tool's result.
 fn error_of(result: &Value) -> Option<&Value> {
     result["_meta"].get("proctor/error")
 }
 
-/// A tool refuses for the same reason as the operation, with the fields and commands named as an assistant knows them.
+/// Checks that a tool refuses for the same reason as the operation, with the field and command names of assistants.
 #[track_caller]
 fn assert_refused_alike(tool: &Tool, result: &Value, expected: &Value) {
     let told = error_of(result).unwrap_or_else(|| panic!("{}: {result}", tool.name));
@@ -76,7 +75,7 @@ fn assert_refused_alike(tool: &Tool, result: &Value, expected: &Value) {
     assert_eq!(told.get("help").is_some(), expected.get("help").is_some(), "{}", tool.name);
 }
 
-/// Everything in `part` is in `whole`, and equal there.
+/// Checks that everything in `part` is in `whole` with the same value.
 fn is_within(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => part
@@ -89,7 +88,7 @@ fn is_within(part: &Value, whole: &Value) -> bool {
     }
 }
 
-/// What this tool fills in where nothing is said.
+/// Adds the defaults of this tool.
 fn with_usual(tool: &Tool, input: &Value) -> Value {
     let mut input = input.clone();
     let usual: Value = serde_json::from_str(tool.usual).unwrap();
@@ -101,7 +100,7 @@ fn with_usual(tool: &Tool, input: &Value) -> Value {
     input
 }
 
-/// These answer with what was asked before, so with more every time.
+/// Operations whose responses grow with every call.
 const GROWING: [&str; 3] = ["audit.read", "audit.verify", "daemon.metrics"];
 
 #[test]
@@ -150,7 +149,7 @@ fn what_makes_no_sense_is_refused_to_an_assistant_for_the_same_reason() {
         let schema = tool.entry().input_schema();
         let fields = schema["properties"].as_object().into_iter().flatten();
         let mut inputs = vec![json!({ "no_such_field": 1 })];
-        // Those that this front fills in or makes use of itself are its own.
+        // Fields that this front fills in or uses itself.
         let ours = ["environment", "base_dir", "from_base", "folders", "background"];
         let fields = fields.filter(|(field, _)| !ours.contains(&field.as_str()));
         inputs.extend(fields.map(|(field, _)| json!({ field: { "deep": [[[null]]] } })));
@@ -176,7 +175,7 @@ fn a_role_gets_what_the_table_says_over_mcp_too() {
         for tool in TOOLS {
             let meta = &tool.entry().meta;
             let allowed = role >= meta.role;
-            // What changes something is tried only where it is to be refused.
+            // A change is tried only where it must be refused.
             if allowed && meta.effect != Effect::Read {
                 continue;
             }

@@ -1,5 +1,4 @@
-//! What may come through the pipe of `proctor mcp`: everything is answered or passed over, nothing breaks the conversation,
-//! and its end is an end.
+//! Input of `proctor mcp`: everything is answered or ignored, nothing breaks the conversation, and its end is an end.
 
 use crate::support::{LIMIT, up, web};
 use proctor_testkit::{Conversation, Home, alive, children, kill9, wait_until};
@@ -10,16 +9,16 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-/// More than a message may have.
+/// More than the maximum of a message.
 const TOO_LONG: usize = 17 << 20;
 
-/// Deeper than anybody means.
+/// Nesting far beyond real messages.
 const DEEP: usize = 200_000;
 
 const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 
-/// What a request of the newer era has to say of itself.
+/// Metadata that a request of the newer era must have.
 fn meta(version: &str) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": version,
@@ -39,7 +38,7 @@ fn goes_on(conversation: &mut Conversation) {
     assert!(!conversation.ask("tools/list", json!({}))["tools"].as_array().unwrap().is_empty());
 }
 
-/// These bytes are answered with this error, and the conversation goes on.
+/// Checks that these bytes get this error, and that the conversation continues.
 #[track_caller]
 fn check(conversation: &mut Conversation, bytes: &[u8], code: i64) -> Value {
     conversation.say_bytes(bytes);
@@ -58,7 +57,7 @@ fn a_line_that_is_too_long_is_answered_and_the_conversation_goes_on() {
         json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": { "name": long } });
     check(&mut conversation, call.to_string().as_bytes(), INVALID_REQUEST);
     check(&mut conversation, long.as_bytes(), INVALID_REQUEST);
-    // Just below, it is a request like any other.
+    // Just below the maximum, it is an ordinary request.
     let path = "x".repeat(15 << 20);
     let told = conversation.call("get_process_status", json!({ "names": [path] }));
     assert!(told.is_error && told.bytes < 100_000, "{} bytes", told.bytes);
@@ -158,7 +157,7 @@ fn a_pipe_that_begins_with_the_newer_era_needs_no_handshake() {
     conversation.ask("server/discover", json!({ "_meta": new }));
     let params = json!({ "name": "list_processes", "arguments": {}, "_meta": new });
     assert_eq!(conversation.ask("tools/call", params)["isError"], false);
-    // Nobody has said who speaks this.
+    // The protocol version is not known yet.
     let id = conversation.request("tools/list", json!({}));
     assert_eq!(conversation.answer(id)["error"]["code"], -32602);
     let id = conversation.request("tools/list", json!({ "_meta": meta("1999-01-01") }));
@@ -219,7 +218,7 @@ fn somebody_who_speaks_something_else_is_told_what_this_is() {
     assert!(!output.status.success() && said.contains("Model Context Protocol"), "{said}");
 }
 
-/// An exchange through these ends.
+/// Makes an exchange through these descriptors.
 fn exchange(home: &Home, stdin: Stdio, stdout: Stdio, mut ours: File, answers: File) {
     let mut command = home.command(["mcp"]);
     let mut child = command.stdin(stdin).stdout(stdout).spawn().unwrap();
@@ -234,7 +233,7 @@ fn exchange(home: &Home, stdin: Stdio, stdout: Stdio, mut ours: File, answers: F
         serde_json::from_str::<Value>(&line).unwrap_or_else(|why| panic!("{why}: '{line}'"))
     };
     assert_eq!(answer()["result"]["protocolVersion"], "2025-11-25");
-    // It waits for what is not there yet, however long that takes.
+    // It waits for input, however long that takes.
     home.command(["list"]).output().unwrap();
     assert!(child.try_wait().unwrap().is_none(), "it has ended");
     writeln!(ours, "{}", json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" })).unwrap();
@@ -267,7 +266,7 @@ fn a_fifo_with_a_name_does_as_well_and_a_file_is_read_to_its_end() {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, path, mode).unwrap();
     }
-    // Both ends at once, or opening would wait for the other side.
+    // Both directions at once, because opening would wait for the other side.
     let both = |path| File::options().read(true).write(true).open(path).unwrap();
     let (hold_say, hold_hear) = (both(&say), both(&hear));
     let (stdin, stdout) =

@@ -1,4 +1,4 @@
-//! An assistant works in the project that its client was started in, and in no other by accident.
+//! An assistant works in the project in which its client was started, and in no other by accident.
 
 use crate::control::admin;
 use crate::files::{app, put};
@@ -11,7 +11,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// A folder with a README, beside the project of the configuration.
+/// A folder with a README, next to the configured project.
 fn other(home: &Home, name: &str) -> PathBuf {
     let folder = home.path().join(name);
     std::fs::create_dir_all(&folder).unwrap();
@@ -41,7 +41,7 @@ fn a_relative_path_is_in_the_project_of_the_conversation() {
     );
     conversation.ok("undo_edit", json!({ "path": "README.md" }));
     assert_eq!(read(&elsewhere.join("README.md")), "elsewhere words\n");
-    // The declared root is there by its name and by its absolute path.
+    // The declared root is available by its name and by its absolute path.
     let told = conversation.ok("read_file", json!({ "paths": ["app:README.md"] }));
     assert!(told.text.contains("app words"), "{}", told.text);
 }
@@ -55,7 +55,7 @@ fn files_and_git_work_in_a_fresh_folder_without_a_configuration() {
     assert!(told.text.contains("README.md"), "{}", told.text);
     conversation.ok("write_file", json!({ "path": "src/new.txt", "content": "made\n" }));
     assert_eq!(read(&project.join("src/new.txt")), "made\n");
-    // A repository is the root as a whole, wherever in it the client was started.
+    // The root is the whole repository, wherever in it the client was started.
     init(&project);
     let mut deep = Conversation::begin_in(&home, &project.join("src"), json!({}));
     let told = deep.ok("git_status", json!({}));

@@ -1,5 +1,6 @@
-//! What may come to `/mcp`: each mistake has its own answer, nobody gets at the session of another, and who goes away in the
-//! middle leaves nothing behind.
+//! Input of `/mcp`: each error has its own response, no caller gets at the session of another, and a client that
+//! disconnects leaves
+//! nothing behind.
 
 use crate::control::{admin, listening};
 use crate::support::{LIMIT, service, services};
@@ -11,14 +12,14 @@ use std::net::TcpStream;
 const NEW: &str = "2026-07-28";
 const OLD: &str = "2025-11-25";
 
-/// Deeper than anybody means.
+/// Nesting far beyond real messages.
 const DEEP: usize = 200_000;
 
 pub(super) fn home() -> Home {
     listening(&services(&[service("web", &["--lines", "3"], "")]))
 }
 
-/// A client that takes what this has to give.
+/// A client that accepts all content types.
 pub(super) fn client(home: &Home) -> Http {
     Http::at(home.port("http"))
         .token(&admin(home))
@@ -26,7 +27,7 @@ pub(super) fn client(home: &Home) -> Http {
         .header("Content-Type", "application/json")
 }
 
-/// A request of the newer era.
+/// Sends a request of the newer era.
 fn new(client: &Http, method: &str, mut params: Value) -> Response {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": NEW,
@@ -38,7 +39,7 @@ fn new(client: &Http, method: &str, mut params: Value) -> Response {
     client.post("/mcp", &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
 }
 
-/// A session of the older era: the client that sends it along.
+/// Starts a session of the older era, and returns a client that sends its id.
 #[track_caller]
 pub(super) fn session(client: &Http) -> Http {
     let hello = json!({ "protocolVersion": OLD, "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
@@ -58,7 +59,7 @@ pub(super) fn list(client: &Http) -> Response {
     client.post("/mcp", &json!({ "jsonrpc": "2.0", "id": 5, "method": "tools/list" }))
 }
 
-/// The answer in a body: a document, or the last event of a stream.
+/// Returns the response in a body: a document, or the last event of a stream.
 #[track_caller]
 fn answer(response: &Response) -> Value {
     let text = response.text();
@@ -196,7 +197,7 @@ fn what_a_session_follows_it_follows_at_the_next_daemon() {
     kill9(daemon);
     wait_until("another daemon is there", LIMIT, || home.daemon_pid() != daemon);
     let mine = before.moved_to(home.port("http"));
-    // All that a client does whose stream was cut.
+    // A client does all this after its stream was cut.
     let mut stream = mine.header("Accept", "text/event-stream").stream("/mcp");
     assert_eq!(stream.status, 200);
     home.ok(["restart", "web"]);
@@ -226,14 +227,14 @@ fn a_token_that_was_revoked_hears_nothing_more() {
     home.ok(["restart", "web"]);
     let is_news = |event: &Event| event.iter().any(|(_, value)| value.contains(uri));
     wait_for("news for who may hear it", LIMIT, || other.event().filter(is_news));
-    // It ends, and all that was said is there.
+    // It ends, and all messages are there.
     kill9(home.daemon_pid());
     while let Some(event) = revoked.event() {
         assert!(!is_news(&event), "{event:?}");
     }
 }
 
-/// How many calls are under way.
+/// Returns the number of calls in flight.
 fn running(home: &Home) -> usize {
     let list = home.json(["operation", "list"]);
     list["operations"].as_array().unwrap().iter().filter(|one| one["state"] == "running").count()
@@ -287,7 +288,7 @@ fn an_answer_finished_while_its_client_was_away_is_there_when_it_returns() {
     home.ok(["stop", "web"]);
     wait_until("it has ended", LIMIT, || running(&home) == 0);
     let back = mine.header("Accept", "text/event-stream").header("Last-Event-ID", &last);
-    // It may be lost on the way again.
+    // The connection may be lost again.
     for _ in 0..2 {
         let told = answer(&back.send("GET", "/mcp", b""));
         assert_eq!(told["id"], 9, "{told}");
@@ -336,14 +337,14 @@ fn who_comes_back_before_it_is_known_that_they_left_is_told_as_well() {
     wait_for("news of the service", LIMIT, || news(&mine, &mut stream));
 }
 
-/// Follow the service from now on.
+/// Subscribes to the service.
 fn follows_web(client: &Http) {
     let subscribe = json!({ "jsonrpc": "2.0", "id": 7, "method": "resources/subscribe", "params": { "uri": "proctor://services/web/status" } });
     let client = client.header("Accept", "application/json, text/event-stream");
     assert!(answer(&client.post("/mcp", &subscribe))["error"].is_null());
 }
 
-/// Hear of it; who is sent away comes again.
+/// Waits for a notification; a closed listener reconnects.
 fn news(client: &Http, stream: &mut Stream) -> Option<()> {
     let Some(event) = stream.event() else {
         *stream = client.stream("/mcp");

@@ -1,4 +1,4 @@
-//! Texts as people keep them, by hand; then texts as nobody would write them, by the thousand.
+//! Tests with texts as people keep them, then with generated ones.
 
 use super::*;
 use crate::cli::install::jsonc;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 const PATH: &[&str] = &["mcpServers", "proctor"];
 
-/// Put `{"command": "p", "args": ["mcp"]}` there, and take it out again.
+/// Adds `{"command": "p", "args": ["mcp"]}`, and removes it again.
 #[track_caller]
 fn check(text: &str, expected: &str) {
     let entry = json!({"command": "p", "args": ["mcp"]});
@@ -116,23 +116,23 @@ fn check_refused(text: &str, expected: &str) {
 
 #[test]
 fn a_text_that_can_mean_two_things_is_refused() {
-    check_refused("{\"a\": 1", "line 1, column 1: this { has no }");
-    check_refused("[]", "line 1, column 1: the whole has to be an object, in braces");
+    check_refused("{\"a\": 1", "line 1, column 1: this { is not closed");
+    check_refused("[]", "line 1, column 1: the document must be an object, in braces");
     check_refused(
         "{\"mcpServers\": []}",
-        "line 1, column 16: mcpServers has to be an object, in braces",
+        "line 1, column 16: mcpServers must be an object, in braces",
     );
     check_refused(
         "{\"mcpServers\": {}, \"mcpServers\": {}}",
-        "line 1, column 20: mcpServers is here a second time",
+        "line 1, column 20: mcpServers is a duplicate key",
     );
     check_refused(
         "{\"mcpServers\": {\"proctor\": 1,\n\"proctor\": 2}}",
-        "line 2, column 1: proctor is here a second time",
+        "line 2, column 1: proctor is a duplicate key",
     );
 }
 
-/// Objects in which what we look for may be, at any place and of any kind.
+/// Generates objects that may have our member at any place and of any kind.
 fn documents() -> impl Strategy<Value = Json> {
     let key = prop_oneof![
         Just("mcpServers".to_owned()),
@@ -162,11 +162,11 @@ fn documents() -> impl Strategy<Value = Json> {
     object(value.boxed())
 }
 
-/// What may be between two tokens.
+/// Text that may be between two tokens.
 const TRIVIA: &[&str] =
     &["", "", " ", "\n", "\n  ", "\n\t", "\r\n ", "/* , { */", " // }\n", " // \"\r\n\t"];
 
-/// Write a document with anything between its tokens.
+/// Writes a document with random text between its tokens.
 struct Writer<'a> {
     out: String,
     dice: std::iter::Cycle<std::slice::Iter<'a, u8>>,
@@ -219,7 +219,7 @@ fn written(document: &Json, dice: &[u8]) -> String {
     writer.out
 }
 
-/// What a path leads to, or the first key that leads nowhere.
+/// Returns the value at a path, or the first key that is missing.
 fn reach<'a>(document: &'a Json, path: &[&str]) -> Result<&'a Json, usize> {
     let mut value = document;
     for (index, key) in path.iter().enumerate() {
@@ -228,7 +228,7 @@ fn reach<'a>(document: &'a Json, path: &[&str]) -> Result<&'a Json, usize> {
     Ok(value)
 }
 
-/// Every text of a value in an object, but those on the path.
+/// Returns the text of every value in an object, except those on the path.
 fn others(text: &str) -> Vec<String> {
     fn collect(text: &str, value: &jsonc::Value, path: Option<&[&str]>, out: &mut Vec<String>) {
         let jsonc::Kind::Object(object) = &value.kind else { return };
@@ -267,7 +267,7 @@ proptest! {
     ) {
         let (text, entry) = (written(&document, &dice), json!({"command": "p", "args": ["mcp"], "env": {}}));
         let Ok(new) = set(&text, PATH, &entry) else {
-            // Something in the way that is no object.
+            // A value that is not an object blocks the path.
             prop_assert!(document.get(PATH[0]).is_some_and(|value| !value.is_object()), "{}", text);
             return Ok(());
         };
@@ -280,7 +280,7 @@ proptest! {
             let back = remove(&new, &PATH[..=missing]).unwrap();
             let object = reach(&document, &PATH[..missing]).unwrap().as_object().unwrap();
             let bare = |text: &str| text.replace([' ', '\t', '\r', '\n'], "");
-            // White space alone in braces is the one thing that is not put back.
+            // Only white space alone in braces is not restored.
             prop_assert!(back == text || object.is_empty() && bare(&back) == bare(&text), "{}\n{}", text, back);
         }
     }

@@ -1,5 +1,4 @@
-//! TOML as places in its text: headers and settings, one after the other. What a value says is only of interest where it is a text or a
-//! list of texts.
+//! Scans TOML to positions in its text: headers and settings in order. Only strings and lists of strings are decoded.
 
 use crate::cli::install::fault::Fault;
 use serde_json::Value as Json;
@@ -8,30 +7,30 @@ use toml_parser::decoder::{Encoding, ScalarKind};
 use toml_parser::parser::{EventReceiver, RecursionGuard, parse_document};
 use toml_parser::{ErrorSink, ParseError, Raw, Source, Span};
 
-/// Deeper than any configuration, and far from the end of the stack.
+/// Maximum nesting: deeper than any configuration, and far from the end of the stack.
 const DEEPEST: u32 = 80;
 
-/// One header, or one setting.
+/// A header or a setting.
 #[derive(Debug)]
 pub(super) struct Statement {
     pub(super) kind: Kind,
-    /// All of it, with the table it stands in.
+    /// Full path, with the table it is in.
     pub(super) path: Vec<String>,
     pub(super) place: Range<usize>,
 }
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// `[path]`
+    /// Header `[path]`.
     Table,
-    /// `[[path]]`
+    /// Header `[[path]]`.
     List,
-    /// `key = value`
+    /// Setting `key = value`.
     Setting {
         value: Range<usize>,
-        /// If it is a text or a list of texts.
+        /// Value, if it is a string or a list of strings.
         says: Option<Json>,
-        /// How much of the path is the table it stands in.
+        /// Length of the part of the path that is its table.
         table: usize,
     },
 }
@@ -53,11 +52,11 @@ pub(super) fn scan(text: &str) -> Result<Vec<Statement>, Fault> {
 
 struct Reader<'a> {
     text: &'a str,
-    /// The header in force.
+    /// Current header.
     table: Vec<String>,
-    /// Of the header or the setting that has begun.
+    /// Keys of the header or the setting in progress.
     keys: Vec<(String, usize)>,
-    /// That has begun.
+    /// Value in progress.
     value: Option<Value>,
     out: Vec<Statement>,
 }
@@ -68,7 +67,7 @@ struct Value {
     depth: usize,
     lists: usize,
     texts: Vec<String>,
-    /// There is something in it that is neither a text nor a list.
+    /// True if it contains something that is neither a string nor a list.
     other: bool,
 }
 
@@ -108,7 +107,7 @@ impl<'a> Reader<'a> {
         self.end(span);
     }
 
-    /// The setting is over, unless this was in a list or a table of it.
+    /// Ends the setting, unless this was inside a list or a table of it.
     fn end(&mut self, span: Span) {
         let Some(value) = self.value.take_if(|value| value.depth == 0) else { return };
         let place = value.start.unwrap_or(span.start())..span.end();

@@ -1,4 +1,4 @@
-//! Configurations as people keep them, by hand; then pieces of such, in any order.
+//! Tests with configurations as people keep them, then with generated ones.
 
 use super::*;
 use proptest::prelude::*;
@@ -106,7 +106,7 @@ fn check_refused(text: &str, expected: &str) {
 
 #[test]
 fn what_cannot_be_changed_in_place_is_refused() {
-    let own = "this has to be a table of its own, [mcp_servers.proctor]";
+    let own = "this must be a table of its own, [mcp_servers.proctor]";
     check_refused("mcp_servers = {}", &format!("line 1, column 1: {own}"));
     check_refused(
         "a = 1\nmcp_servers.proctor.command = \"x\"",
@@ -119,7 +119,7 @@ fn what_cannot_be_changed_in_place_is_refused() {
     check_refused("[[mcp_servers]]\n", &format!("line 1, column 3: {own}"));
     check_refused(
         "[mcp_servers.proctor]\n[mcp_servers.proctor]\n",
-        "line 2, column 2: [mcp_servers.proctor] is here a second time",
+        "line 2, column 2: [mcp_servers.proctor] is a duplicate table",
     );
     check_refused("a = \n", "line 1, column 5: string values must be quoted");
     check_refused("a = 'x", "line 1, column 7: invalid literal string");
@@ -130,7 +130,7 @@ fn what_cannot_be_changed_in_place_is_refused() {
     assert!(remove("mcp_servers = { proctor = {} }", TABLE).is_err());
 }
 
-/// Each of them may be anywhere, once.
+/// Pieces that may be anywhere, at most once each.
 const PIECES: &[&str] = &[
     "[a]\nb = 1\n",
     "[mcp_servers.b]\ncommand = \"b\" # b\n",
