@@ -2,9 +2,10 @@
 //! needs neither threads nor futures.
 
 use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
-use proctor_core::home::Home;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
+use proctor_sys::own_folder;
 use proctor_sys::ownership::Owners;
 use proctor_sys::user;
 use rustix::buffer::spare_capacity;
@@ -60,16 +61,27 @@ impl Client {
     /// Connect to the Proctor of a home; `None` if none runs there. One that is just starting is waited for.
     pub(crate) fn connect(home: &Home) -> Result<Option<Client>, OpError> {
         let deadline = Instant::now() + STARTING_LIMIT;
+        let mut mended = false;
         loop {
             match proctor_sys::socket::connect(&home.socket()) {
                 Ok(stream) => return Client::of_owner(stream, home).map(Some),
                 Err(error) if is_absent(&error) => {
-                    if Lock::holder(&home.lock()).is_none() {
+                    // The one in the state folder is held, too, while a living keeper writes a lost runtime folder anew.
+                    let locks = [home.lock(), home.state_lock()];
+                    if locks.iter().all(|lock| Lock::holder(lock).is_none()) {
                         return Ok(None);
                     }
                     if Instant::now() >= deadline {
                         return Err(unavailable("Proctor is starting, but does not answer", home));
                     }
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied && !mended => {
+                    mended = true;
+                    // Our own folders with a mode that keeps out ourselves. Who may not correct it is told below.
+                    for folder in [OwnFolder::State, OwnFolder::Runtime] {
+                        let _ = own_folder::correct_mode(&home.folder(folder), folder.rule());
+                    }
+                    continue;
                 }
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     let path = home.socket();

@@ -154,6 +154,12 @@ impl Keeper {
         let _ = file::remove(&self.home.socket());
         self.end_guard();
         let _ = file::remove(&self.home.guard_socket());
+        // What it says of this boot tells commands of a Proctor that was killed; this one was not.
+        if let Some(lock) =
+            self.state_lock.as_mut().filter(|_| self.services.iter().next().is_none())
+        {
+            let _ = lock.file().set_len(0);
+        }
     }
 
     /// Execute the new program; if that fails, go on as if nothing had been asked.

@@ -5,14 +5,16 @@
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
+use crate::own_folder;
 use crate::records::{self, Folder};
 use crate::service::{Main, Policies, Run, Service};
-use proctor_core::home::Home;
+use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_core::lifecycle::Machine;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{BootId, Identity, StoredSpec};
 use proctor_core::spec::ServiceSpec;
 use proctor_sys::file::{self, Lock};
+use proctor_sys::own_folder::check;
 use proctor_sys::poll::Interest;
 use proctor_sys::process::Process;
 use proctor_sys::vanish::Vanishing;
@@ -22,6 +24,9 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// The folders that a keeper cannot work without.
+const KEPT: [OwnFolder; 3] = [OwnFolder::Runtime, OwnFolder::Services, OwnFolder::Environments];
 
 /// Our place in the runtime folder.
 pub(crate) struct Place {
@@ -75,13 +80,13 @@ impl Keeper {
         self.lock.is_at(&home.lock())
             && self.place.socket.is_some()
             && self.place.socket == place_of(&home.socket())
-            && [home.services(), home.environments()].iter().all(|path| path.exists())
+            && KEPT.iter().all(|folder| check(&home.folder(*folder), folder.rule()).is_ok())
     }
 
     fn write_folder(&mut self) -> io::Result<()> {
         let home = self.home.clone();
-        for path in [&home.runtime, &home.services(), &home.environments()] {
-            file::private_dir(path)?;
+        for folder in KEPT {
+            own_folder::make(&home, folder)?;
         }
         // Before anything is written: whoever is still at it is noticed.
         let socket = self.place.socket;
@@ -106,12 +111,24 @@ impl Keeper {
         file::replace(&home.boot(), &self.boot.0)
     }
 
+    /// Writes everything of a service anew if its folder is gone, or is something else by now; true if it did.
+    pub(crate) fn mend_service_folder(&mut self, slot: u32) -> bool {
+        let Some(service) = self.services.get(slot) else { return false };
+        let whole = check(&self.home.service(&service.name), FolderRule::INNER).is_ok();
+        if !whole {
+            self.record_anew(slot);
+        }
+        !whole
+    }
+
     /// Write everything of a service that the next keeper has to know.
     pub(crate) fn record_anew(&mut self, slot: u32) {
         let boot = self.boot;
         let Some(service) = self.services.get_mut(slot) else { return };
         let folder = Folder::of(&self.home, &service.name);
-        let _ = file::private_dir(&folder.path);
+        if let Err(error) = own_folder::make_inner(&folder.path) {
+            log!("cannot make {}: {error}", folder.path.display());
+        }
         let spec = service.spec.as_deref();
         if let Some(spec) = spec.and_then(|bytes| postcard::from_bytes::<ServiceSpec>(bytes).ok())
             && let Err(error) = records::write(&folder.spec(), &StoredSpec(spec))
@@ -150,7 +167,7 @@ impl Keeper {
             log!("{name}: what was written of run {run} was lost; it is kept");
             service.machine = Machine::found_running(now, run);
             let folder = Folder::of(&self.home, &name);
-            let _ = file::private_dir(&folder.path);
+            let _ = own_folder::make_inner(&folder.path);
             self.take_over_run(slot, &folder, run);
         }
     }

@@ -5,9 +5,10 @@
 //! killed the command itself with its daemon, or asked it to end (`sys::leash`), but not what the command had started, nor one that
 //! ends by itself.
 
-use proctor_core::home::Home;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_sys::tree::{Look, Tree};
-use proctor_sys::{clock, file, own_file, signal};
+use proctor_sys::{clock, file, own_file, own_folder, signal};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -36,8 +37,8 @@ impl Mark {
     pub(super) fn new(home: &Home) -> Mark {
         let mark = Mark::unnoted();
         let file = home.commands().join(&mark.value);
-        let made =
-            file::private_dir(&home.commands()).and_then(|()| own_file::modify_or_create(&file));
+        let made = crate::own_folder::make(home, OwnFolder::Commands)
+            .and_then(|()| own_file::modify_or_create(&file));
         if let Err(error) = made {
             // A full disk is a reason to run a command, not to refuse it.
             tracing::warn!(%error, file = %file.display(), "a command cannot be noted");
@@ -96,11 +97,13 @@ pub(super) fn end(tree: &Tree) -> usize {
 
 /// The marks that an earlier daemon left.
 pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
-    let Ok(entries) = std::fs::read_dir(home.commands()) else { return Vec::new() };
-    let mark = |entry: std::fs::DirEntry| {
-        Some(Mark { value: entry.file_name().into_string().ok()?, file: Some(entry.path()) })
+    let folder = home.commands();
+    let names = own_folder::names(&folder, OwnFolder::Commands.rule()).unwrap_or_default();
+    let mark = |name: OsString| {
+        let file = Some(folder.join(&name));
+        Some(Mark { value: name.into_string().ok()?, file })
     };
-    entries.flatten().filter_map(mark).collect()
+    names.into_iter().filter_map(mark).collect()
 }
 
 /// End what they speak of: what is about to end is given a moment, and another one to tidy up. Blocks.

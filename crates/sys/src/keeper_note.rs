@@ -1,0 +1,75 @@
+//! The note that a keeper writes into its lock file in the state folder: where its runtime folder is, and during which boot it
+//! began. A keeper that ends in order and leaves nothing running empties it.
+
+use crate::{boot, file};
+use proctor_core::home::Home;
+use std::fmt;
+use std::path::PathBuf;
+
+/// As long as a path and the identity of a boot can be.
+const MAX_NOTE: u64 = 4096 + 64;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeeperNote {
+    pub runtime: PathBuf,
+    /// Empty in the note of an older version.
+    boot: String,
+}
+
+impl KeeperNote {
+    /// The note of this process.
+    pub fn now(home: &Home) -> KeeperNote {
+        KeeperNote { runtime: home.runtime.clone(), boot: this_boot() }
+    }
+
+    /// The note of the last keeper; `None` if it ended in order, or if the note cannot be read.
+    pub fn read(home: &Home) -> Option<KeeperNote> {
+        KeeperNote::parse(
+            &String::from_utf8(file::read_small(&home.state_lock(), MAX_NOTE).ok()?).ok()?,
+        )
+    }
+
+    fn parse(text: &str) -> Option<KeeperNote> {
+        let mut lines = text.lines();
+        let runtime = PathBuf::from(lines.next()?);
+        let boot = lines.next().unwrap_or_default().to_owned();
+        runtime.is_absolute().then_some(KeeperNote { runtime, boot })
+    }
+
+    /// Returns true if the keeper began during this boot: whatever it started and nobody ended still runs.
+    pub fn is_of_this_boot(&self) -> bool {
+        self.boot == this_boot()
+    }
+}
+
+impl fmt::Display for KeeperNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.runtime.display(), self.boot)
+    }
+}
+
+fn this_boot() -> String {
+    boot::id().0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written_and_an_older_one_is_of_no_boot() {
+        let home = Home { state: "/s".into(), runtime: "/r u n".into() };
+        let note = KeeperNote::now(&home);
+        let read = KeeperNote::parse(&format!("{note}\n"));
+        assert_eq!(read.as_ref(), Some(&note));
+        assert!(note.is_of_this_boot());
+        let older = KeeperNote::parse("/r\n").unwrap();
+        assert_eq!(
+            (older.runtime.as_path(), older.is_of_this_boot()),
+            (std::path::Path::new("/r"), false)
+        );
+        for text in ["", "\n", "run\n"] {
+            assert_eq!(KeeperNote::parse(text), None, "{text:?}");
+        }
+    }
+}
