@@ -13,6 +13,7 @@ use proctor_core::spec::OnShutdown;
 use proctor_core::time::{Millis, Mono};
 use proctor_core::wire::{FromKeeper, Refusal};
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::keeper_note::KeeperNote;
 use proctor_sys::{cgroup, clock, file, inherit, signal};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -154,11 +155,8 @@ impl Keeper {
         let _ = file::remove(&self.home.socket());
         self.end_guard();
         let _ = file::remove(&self.home.guard_socket());
-        // What it says of this boot tells commands of a Proctor that was killed; this one was not.
-        if let Some(lock) =
-            self.state_lock.as_mut().filter(|_| self.services.iter().next().is_none())
-        {
-            let _ = lock.file().set_len(0);
+        if let Some(lock) = &mut self.state_lock {
+            KeeperNote::end(lock.file(), &self.home);
         }
     }
 

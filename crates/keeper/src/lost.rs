@@ -14,7 +14,7 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{BootId, Identity, StoredSpec};
 use proctor_core::spec::ServiceSpec;
 use proctor_sys::file::{self, Lock};
-use proctor_sys::own_folder::check;
+use proctor_sys::own_folder::{Held, check};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::Process;
 use proctor_sys::vanish::Vanishing;
@@ -27,6 +27,9 @@ use std::path::Path;
 
 /// The folders that a keeper cannot work without.
 const KEPT: [OwnFolder; 3] = [OwnFolder::Runtime, OwnFolder::Services, OwnFolder::Environments];
+
+/// Attempts to write the runtime folder anew while somebody removes or replaces it.
+const MAX_ATTEMPTS: u32 = 5;
 
 /// Our place in the runtime folder.
 pub(crate) struct Place {
@@ -67,11 +70,15 @@ impl Keeper {
             return;
         }
         log!("{} was tidied away: writing it anew", self.home.runtime.display());
-        if let Err(error) = self.write_folder() {
-            log!("cannot write {} anew: {error}", self.home.runtime.display());
-        }
-        for slot in self.services.slots_where(|_| true) {
-            self.record_anew(slot);
+        for attempt in 1..=MAX_ATTEMPTS {
+            match self.write_folder() {
+                Ok(()) => return,
+                Err(error) if attempt == MAX_ATTEMPTS => {
+                    log!("cannot write {} anew: {error}", self.home.runtime.display());
+                }
+                // Somebody is still at it.
+                Err(_) => {}
+            }
         }
     }
 
@@ -84,10 +91,14 @@ impl Keeper {
     }
 
     fn write_folder(&mut self) -> io::Result<()> {
-        let home = self.home.clone();
-        for folder in KEPT {
-            own_folder::make(&home, folder)?;
+        let (held, mended) = Held::make(&self.home.runtime, OwnFolder::Runtime.rule())?;
+        if let Some(mended) = mended {
+            log!("{mended}");
         }
+        // Nothing is written into what somebody puts in its place meanwhile.
+        let home = Home { runtime: held.path(), ..self.home.clone() };
+        own_folder::make(&home, OwnFolder::Services)?;
+        own_folder::make(&home, OwnFolder::Environments)?;
         // Before anything is written: whoever is still at it is noticed.
         let socket = self.place.socket;
         self.place = Place { socket, ..Place::take(&home) };
@@ -108,7 +119,11 @@ impl Keeper {
             self.daemon.signal(signal::SIGKILL);
         }
         self.environments.store(&home);
-        file::replace(&home.boot(), &self.boot.0)
+        file::replace(&home.boot(), &self.boot.0)?;
+        for slot in self.services.slots_where(|_| true) {
+            self.record_in(&home, slot);
+        }
+        Ok(())
     }
 
     /// Writes everything of a service anew if its folder is gone, or is something else by now; true if it did.
@@ -123,9 +138,13 @@ impl Keeper {
 
     /// Write everything of a service that the next keeper has to know.
     pub(crate) fn record_anew(&mut self, slot: u32) {
+        self.record_in(&self.home.clone(), slot);
+    }
+
+    fn record_in(&mut self, home: &Home, slot: u32) {
         let boot = self.boot;
         let Some(service) = self.services.get_mut(slot) else { return };
-        let folder = Folder::of(&self.home, &service.name);
+        let folder = Folder::of(home, &service.name);
         if let Err(error) = own_folder::make_inner(&folder.path) {
             log!("cannot make {}: {error}", folder.path.display());
         }

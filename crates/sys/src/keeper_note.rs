@@ -1,9 +1,10 @@
 //! The note that a keeper writes into its lock file in the state folder: where its runtime folder is, and during which boot it
-//! began. A keeper that ends in order and leaves nothing running empties it.
+//! began. A keeper that ends in order removes the boot: whoever finds it there knows that the keeper was killed.
 
 use crate::{boot, file};
 use proctor_core::home::Home;
 use std::fmt;
+use std::fs::File;
 use std::path::PathBuf;
 
 /// As long as a path and the identity of a boot can be.
@@ -12,7 +13,7 @@ const MAX_NOTE: u64 = 4096 + 64;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeeperNote {
     pub runtime: PathBuf,
-    /// Empty in the note of an older version.
+    /// Empty after an orderly end, and in the note of an older version.
     boot: String,
 }
 
@@ -22,7 +23,14 @@ impl KeeperNote {
         KeeperNote { runtime: home.runtime.clone(), boot: this_boot() }
     }
 
-    /// The note of the last keeper; `None` if it ended in order, or if the note cannot be read.
+    /// Takes the boot out of the note in `file`. No room on the disk is needed for that.
+    pub fn end(file: &File, home: &Home) {
+        let line = home.runtime.as_os_str().len() as u64 + 1;
+        // A failure costs a start of Proctor that finds nothing to do.
+        let _ = file.set_len(line);
+    }
+
+    /// The note of the last keeper; `None` if it cannot be read.
     pub fn read(home: &Home) -> Option<KeeperNote> {
         KeeperNote::parse(
             &String::from_utf8(file::read_small(&home.state_lock(), MAX_NOTE).ok()?).ok()?,
@@ -36,7 +44,7 @@ impl KeeperNote {
         runtime.is_absolute().then_some(KeeperNote { runtime, boot })
     }
 
-    /// Returns true if the keeper began during this boot: whatever it started and nobody ended still runs.
+    /// Returns true if the keeper began during this boot and did not end in order.
     pub fn is_of_this_boot(&self) -> bool {
         self.boot == this_boot()
     }
@@ -63,6 +71,10 @@ mod tests {
         let read = KeeperNote::parse(&format!("{note}\n"));
         assert_eq!(read.as_ref(), Some(&note));
         assert!(note.is_of_this_boot());
+        let file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut &file, format!("{note}\n").as_bytes()).unwrap();
+        KeeperNote::end(&file, &home);
+        assert_eq!(file.metadata().unwrap().len(), "/r u n\n".len() as u64);
         let older = KeeperNote::parse("/r\n").unwrap();
         assert_eq!(
             (older.runtime.as_path(), older.is_of_this_boot()),

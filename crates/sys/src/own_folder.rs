@@ -9,8 +9,9 @@ use crate::ownership::{self, Owners};
 use proctor_core::home::FolderRule;
 use rustix::fs::{Dir, Mode, OFlags};
 use std::ffi::OsString;
-use std::fs::{Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -85,6 +86,26 @@ pub fn make(path: &Path, rule: FolderRule) -> io::Result<Option<Mended>> {
     Err(io::Error::new(io::ErrorKind::ResourceBusy, "is replaced again and again"))
 }
 
+/// A folder of ours that is held open: paths in it lead there, whatever has its name by now.
+#[derive(Debug)]
+pub struct Held(File);
+
+impl Held {
+    /// Makes a folder and opens it without following a link.
+    pub fn make(path: &Path, rule: FolderRule) -> io::Result<(Held, Option<Mended>)> {
+        let mended = make(path, rule)?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        judge_folder(path, &opened.metadata()?, rule)?;
+        Ok((Held(opened), mended))
+    }
+
+    /// A path to the folder, for this process and as long as it is held.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
+    }
+}
+
 /// Corrects the mode of an existing folder of ours, and moves it aside if others left something in it meanwhile. Leaves
 /// everything else, such as a link, a file or a folder of somebody else, as it is.
 pub fn correct_mode(path: &Path, rule: FolderRule) -> io::Result<Option<Mended>> {
@@ -108,7 +129,7 @@ pub fn names(path: &Path, rule: FolderRule) -> io::Result<Vec<OsString>> {
         flags |= OFlags::NOFOLLOW;
     }
     let opened = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(opened) => std::fs::File::from(opened),
+        Ok(opened) => File::from(opened),
         // Not a folder, or not for us: say which.
         Err(errno) => return check(path, rule).and(Err(errno.into())),
     };

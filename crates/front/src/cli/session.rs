@@ -8,7 +8,7 @@ use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
 use proctor_ops::table::find;
-use proctor_sys::file::read_small;
+use proctor_sys::file::{Lock, read_small};
 use proctor_sys::keeper_note::KeeperNote;
 use proctor_sys::own_folder;
 use serde_json::Value;
@@ -197,6 +197,12 @@ impl<'a> Session<'a> {
             Failure::Pipe => false,
         };
         lost && matches!(self.find(), Ok(None)) && !has_died(&self.home)
+    }
+
+    /// No Proctor runs, and one was killed and left services.
+    pub(crate) fn has_died(&self) -> bool {
+        let runs = || Lock::holder(&self.home.lock()).is_some();
+        has_died(&self.home) && !runs()
     }
 
     /// An earlier Proctor died and left services that may still be running.

@@ -3,7 +3,7 @@
 //! folder that a link names stays as it is, and what was moved aside is kept.
 
 use crate::support::{LIMIT, services, shell};
-use proctor_testkit::{Home, alive, finish, kill9, wait_until};
+use proctor_testkit::{Home, alive, finish, kill9, proctor, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,8 +13,14 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 const NOBODY: u32 = 65_534;
+
+/// Cells that are worked on at once.
+const AT_ONCE: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
@@ -96,7 +102,11 @@ impl Scene {
         let output = self.run(words);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        if output.status.success() { Ok(printed) } else { Err(format!("{words:?}: {said}")) }
+        if output.status.success() {
+            Ok(printed + &said)
+        } else {
+            Err(format!("{words:?}: {said}"))
+        }
     }
 
     #[track_caller]
@@ -106,7 +116,7 @@ impl Scene {
 
     fn number(&self, words: &[&str], pointer: &str) -> u32 {
         let words = [&["--json"], words].concat();
-        let answer: Value = serde_json::from_str(&self.ok(&words)).unwrap();
+        let answer: Value = serde_json::from_slice(&self.run(&words).stdout).unwrap();
         let number = answer.pointer(pointer).and_then(Value::as_u64);
         number.unwrap_or_else(|| panic!("no {pointer} in {answer:#}")) as u32
     }
@@ -215,13 +225,14 @@ fn killed(name: &str, damage: Damage) -> Result<(), String> {
         return Err("the service died with Proctor".into());
     }
     scene.damage(&scene.home.path().join(name), damage);
-    scene.try_run(&["down"])?;
-    gone("down", web)?;
+    let said = scene.try_run(&["down"])?;
+    gone(&format!("down ({said})"), web)?;
     after(&scene, name, &before, &["daemon", "start"])?;
     let replaced = matches!(damage, Damage::Pipe | Damage::File | Damage::Link);
     let is_used = damage == Damage::Link && ["logs", "backups"].contains(&name);
-    // What lies in a service's folder is forgotten with the service.
-    if replaced && !is_used && !scene.was_moved_aside(name) {
+    // A folder of backups is looked at when its file is changed again.
+    let is_asked_for = !name.starts_with("backups/");
+    if replaced && !is_used && is_asked_for && !scene.was_moved_aside(name) {
         return Err("what was in its place is not kept".into());
     }
     Ok(())
@@ -237,26 +248,34 @@ fn after(
     scene.try_run(start)?;
     scene.try_run(&["status"])?;
     scene.try_run(&["daemon", "stop"])?;
-    match scene.elsewhere(name) == *before {
+    let mut now = scene.elsewhere(name);
+    let lost: Vec<_> =
+        before.iter().filter(|(path, was)| now.remove(*path).as_ref() != Some(was)).collect();
+    match lost.is_empty() && now.is_empty() {
         true => Ok(()),
-        false => Err("the target of the link was changed".into()),
+        false => Err(format!("the target of the link was changed: lost {lost:?}, new {now:?}")),
     }
 }
 
 #[track_caller]
-fn check(names: &[&str]) {
-    let (mut cells, mut failures) = (0, Vec::new());
-    for name in names {
-        for damage in DAMAGES {
-            for (when, cell) in [("living", living as fn(&str, Damage) -> _), ("killed", killed)] {
-                cells += 1;
-                if let Err(why) = cell(name, damage) {
-                    failures.push(format!("{name}, {damage:?}, {when}: {why}"));
-                }
+fn check(names: &[&'static str]) {
+    let of_name = |name: &&'static str| DAMAGES.map(|damage| (*name, damage));
+    let cells: Vec<_> = names.iter().flat_map(of_name).collect();
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some((name, damage)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let results = [("living", living(name, *damage)), ("killed", killed(name, *damage))];
+            for (when, why) in results.into_iter().filter_map(|(when, it)| Some((when, it.err()?)))
+            {
+                failures.lock().unwrap().push(format!("{name}, {damage:?}, {when}: {why}"));
             }
         }
-    }
-    assert!(failures.is_empty(), "{} of {cells}:\n{}", failures.len(), failures.join("\n"));
+    };
+    // Most of the time each waits for something.
+    thread::scope(|scope| (0..AT_ONCE).for_each(|_| drop(scope.spawn(work))));
+    let failures = failures.into_inner().unwrap();
+    let of = 2 * cells.len();
+    assert!(failures.is_empty(), "{} of {of}:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
@@ -272,4 +291,74 @@ fn damage_to_the_logs_or_the_audit_keeps_nobody_from_stopping_and_starting() {
 #[test]
 fn damage_to_the_folders_of_the_daemon_keeps_nobody_from_stopping_and_starting() {
     check(&["changes", "run/commands", "run/indexes", "run/mcp", "backups/0123abcd"]);
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_socket_is_moved_aside() {
+    for name in ["run/proctor.sock", "run/guard.sock"] {
+        for is_killed in [false, true] {
+            let scene = Scene::new(Damage::File);
+            let (web, path) = (scene.web(), scene.home.path().join(name));
+            if is_killed {
+                scene.kill();
+            }
+            let put = || clear(&path).and_then(|()| fs::create_dir_all(path.join("not-empty")));
+            wait_until("a folder is in its place", LIMIT, || put().is_ok());
+            scene.ok(&["stop", "web"]);
+            assert!(!alive(web), "{name}: stop left a process");
+            scene.ok(&["down"]);
+            scene.ok(&["up", "-d"]);
+            scene.ok(&["daemon", "stop"]);
+        }
+    }
+}
+
+/// An operator moves folders that grow large to another disk.
+#[test]
+fn a_link_of_ours_to_a_folder_of_ours_is_used_for_large_folders_and_the_home() {
+    let (scene, home) = (Scene::new(Damage::Link), Home::new());
+    let disk = home.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    private(&disk);
+    scene.ok(&["daemon", "stop"]);
+    let logs = scene.home.path().join("logs");
+    fs::rename(&logs, disk.join("logs")).unwrap();
+    symlink(disk.join("logs"), &logs).unwrap();
+    scene.ok(&["up", "-d"]);
+    scene.ok(&["down"]);
+    assert!(fs::symlink_metadata(&logs).unwrap().is_symlink(), "the link was replaced");
+    assert!(scene.ok(&["logs", "web"]).matches("hello").count() >= 2, "lines were lost");
+    // The whole home, below a link and by a link.
+    let way = home.path().join("way");
+    symlink(scene.home.path(), &way).unwrap();
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(proctor());
+        command.arg("--home").arg(&way).args(words).current_dir(scene.home.path());
+        command.envs([("SUPERVISOR_PORT", "off"), ("PROCTOR_HTTP_PORT", "off")]);
+        let output = finish(&mut command, LIMIT);
+        assert!(output.status.success(), "{output:?}");
+    };
+    run(&["up", "-d"]);
+    run(&["daemon", "stop"]);
+    // Anybody could write there by now: lines would be read that no service wrote.
+    fs::set_permissions(disk.join("logs"), fs::Permissions::from_mode(0o777)).unwrap();
+    scene.ok(&["up", "-d"]);
+    scene.ok(&["daemon", "stop"]);
+    assert!(scene.was_moved_aside("logs"));
+    assert!(fs::symlink_metadata(&logs).unwrap().is_dir());
+    assert!(scene.home.own_log().contains("can be written by others"), "it was not said");
+}
+
+#[test]
+fn a_name_that_somebody_else_uses_is_refused_where_no_proctor_ran_yet() {
+    let home = Home::new();
+    home.write("run", "a script of the project");
+    let (_, said) = home.fail(["daemon", "start"]);
+    for part in ["/run is a file, not a folder", "--home"] {
+        assert!(said.contains(part), "no '{part}' in: {said}");
+    }
+    assert_eq!(fs::read_to_string(home.path().join("run")).unwrap(), "a script of the project");
+    fs::remove_file(home.path().join("run")).unwrap();
+    home.ok(["daemon", "start"]);
+    home.ok(["daemon", "stop"]);
 }
