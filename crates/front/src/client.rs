@@ -67,12 +67,13 @@ impl Client {
                 Ok(stream) => return Client::of_owner(stream, home).map(Some),
                 Err(error) if is_absent(&error) => {
                     // The one in the state folder is held, too, while a living keeper writes a lost runtime folder anew.
-                    let locks = [home.lock(), home.state_lock()];
-                    if locks.iter().all(|lock| Lock::holder(lock).is_none()) {
+                    let starting = Lock::holder(&home.lock()).is_some();
+                    let holder = Lock::holder(&home.state_lock()).filter(|_| !starting);
+                    if !starting && holder.is_none() {
                         return Ok(None);
                     }
                     if Instant::now() >= deadline {
-                        return Err(unavailable("Proctor is starting, but does not answer", home));
+                        return Err(silent(holder, home));
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::PermissionDenied && !mended => {
@@ -291,6 +292,21 @@ fn is_absent(error: &io::Error) -> bool {
         error.kind(),
         ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::NotADirectory
     )
+}
+
+/// The error about a keeper that lives and does not answer. `lost`: one whose runtime folder is not in its place.
+fn silent(lost: Option<u32>, home: &Home) -> OpError {
+    let runtime = home.runtime.display();
+    match lost {
+        None => unavailable("Proctor is starting, but does not answer", home),
+        Some(pid) => {
+            let message =
+                format!("another keeper (pid {pid}) runs here, but has lost its folder {runtime}");
+            OpError::new(Code::Unavailable, message).help(format!(
+                "it writes the folder anew as soon as it runs again; `kill {pid}` ends it and its services"
+            ))
+        }
+    }
 }
 
 fn unavailable(message: &str, home: &Home) -> OpError {

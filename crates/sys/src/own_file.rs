@@ -2,7 +2,7 @@
 //! to us.
 //!
 //! Somebody may have put a link, a pipe or a folder in the place of any of them. Every file of the state and runtime folders is
-//! opened here or made with `create_new`, which follows no link either. Folders may be links: people move them to larger disks.
+//! opened here or made with `create_new`, which follows no link either. [`crate::own_folder`] looks after the folders.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

@@ -1,3 +1,5 @@
+//! Folders in every state that somebody can leave them in.
+
 use super::*;
 use std::fs;
 use std::os::unix::fs::{chown, lchown, symlink};
