@@ -13,8 +13,97 @@ pub struct Home {
     pub runtime: PathBuf,
 }
 
-/// Names that Proctor uses in its state folder. Some have temporary files beside them during a
-/// write, or a damaged copy that was set aside.
+/// The folders of one Proctor: the table that the checks of `sys::own_folder` and their tests go by. Folders inside of these,
+/// such as `logs/NAME` and `services/NAME`, follow [`FolderRule::INNER`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnFolder {
+    State,
+    Runtime,
+    Logs,
+    Backups,
+    Audit,
+    Changes,
+    Services,
+    Environments,
+    Commands,
+    HeldIndexes,
+    McpSessions,
+}
+
+/// Requirements for a folder of ours, and the remedy where it does not meet them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FolderRule {
+    /// An operator may have made it a link of theirs to a folder of theirs: on a larger disk, for example.
+    pub may_be_link: bool,
+    /// Proctor can go on without it: what is in its place is moved aside.
+    pub may_be_replaced: bool,
+    /// Others may write into it: the folder may be somebody's project, and starting judges it by itself.
+    pub keeps_mode: bool,
+}
+
+impl FolderRule {
+    /// The folder that the user named.
+    pub const HOME: FolderRule =
+        FolderRule { may_be_link: true, may_be_replaced: false, keeps_mode: true };
+    /// A folder that grows large.
+    pub const LARGE: FolderRule =
+        FolderRule { may_be_link: true, may_be_replaced: true, keeps_mode: false };
+    /// Every other folder.
+    pub const INNER: FolderRule =
+        FolderRule { may_be_link: false, may_be_replaced: true, keeps_mode: false };
+}
+
+impl OwnFolder {
+    /// Each before those in it.
+    pub const ALL: [OwnFolder; 11] = [
+        OwnFolder::State,
+        OwnFolder::Runtime,
+        OwnFolder::Logs,
+        OwnFolder::Backups,
+        OwnFolder::Audit,
+        OwnFolder::Changes,
+        OwnFolder::Services,
+        OwnFolder::Environments,
+        OwnFolder::Commands,
+        OwnFolder::HeldIndexes,
+        OwnFolder::McpSessions,
+    ];
+
+    pub const fn rule(self) -> FolderRule {
+        match self {
+            OwnFolder::State => FolderRule::HOME,
+            OwnFolder::Logs | OwnFolder::Backups => FolderRule::LARGE,
+            OwnFolder::Runtime
+            | OwnFolder::Audit
+            | OwnFolder::Changes
+            | OwnFolder::Services
+            | OwnFolder::Environments
+            | OwnFolder::Commands
+            | OwnFolder::HeldIndexes
+            | OwnFolder::McpSessions => FolderRule::INNER,
+        }
+    }
+
+    /// Whether a keeper needs it from its first moment; others are made when they are needed.
+    pub fn is_made_at_start(self) -> bool {
+        match self {
+            OwnFolder::State
+            | OwnFolder::Runtime
+            | OwnFolder::Logs
+            | OwnFolder::Services
+            | OwnFolder::Environments => true,
+            OwnFolder::Backups
+            | OwnFolder::Audit
+            | OwnFolder::Changes
+            | OwnFolder::Commands
+            | OwnFolder::HeldIndexes
+            | OwnFolder::McpSessions => false,
+        }
+    }
+}
+
+/// What Proctor keeps in the folder of its state: names, of which some have others beside them while they are written, or after
+/// they were found damaged.
 const KEPT: &[&str] = &[
     "services.json",
     "tokens.json",
@@ -37,6 +126,7 @@ impl Home {
         let beside = |kept: &&str| {
             name.strip_prefix('.').is_some_and(|rest| rest.starts_with(&format!("{kept}.")))
                 || (kept.ends_with(".json") && name.starts_with(&format!("{kept}.")))
+                || name.starts_with(&format!("{kept}.damaged-"))
         };
         KEPT.iter().any(|kept| name == *kept || beside(kept))
     }
@@ -74,6 +164,24 @@ impl Home {
         format!("{:016x}", fnv1a(self.state.as_os_str().as_bytes()))
     }
 
+    /// The path of a folder of ours.
+    pub fn folder(&self, folder: OwnFolder) -> PathBuf {
+        let (state, runtime) = (&self.state, &self.runtime);
+        match folder {
+            OwnFolder::State => state.clone(),
+            OwnFolder::Runtime => runtime.clone(),
+            OwnFolder::Logs => state.join("logs"),
+            OwnFolder::Backups => state.join("backups"),
+            OwnFolder::Audit => state.join("audit"),
+            OwnFolder::Changes => state.join("changes"),
+            OwnFolder::Services => runtime.join("services"),
+            OwnFolder::Environments => runtime.join("env"),
+            OwnFolder::Commands => runtime.join("commands"),
+            OwnFolder::HeldIndexes => runtime.join("indexes"),
+            OwnFolder::McpSessions => runtime.join("mcp"),
+        }
+    }
+
     /// The socket that clients connect to.
     pub fn socket(&self) -> PathBuf {
         self.runtime.join("proctor.sock")
@@ -97,7 +205,7 @@ impl Home {
 
     /// Run records, specs and FIFOs, one folder for each service.
     pub fn services(&self) -> PathBuf {
-        self.runtime.join("services")
+        self.folder(OwnFolder::Services)
     }
 
     pub fn service(&self, name: &ServiceName) -> PathBuf {
@@ -123,23 +231,23 @@ impl Home {
     /// Marks of the commands that requests run. A new daemon uses them to find commands that a
     /// killed one left.
     pub fn commands(&self) -> PathBuf {
-        self.runtime.join("commands")
+        self.folder(OwnFolder::Commands)
     }
 
     /// Records of the git indexes that are locked for a commit. A new daemon uses them to release
     /// the locks of a killed one.
     pub fn held_indexes(&self) -> PathBuf {
-        self.runtime.join("indexes")
+        self.folder(OwnFolder::HeldIndexes)
     }
 
     /// Sessions of MCP over HTTP.
     pub fn mcp_sessions(&self) -> PathBuf {
-        self.runtime.join("mcp")
+        self.folder(OwnFolder::McpSessions)
     }
 
     /// Shared environments.
     pub fn environments(&self) -> PathBuf {
-        self.runtime.join("env")
+        self.folder(OwnFolder::Environments)
     }
 
     /// A copy of [`Home::services_json`] that could not be written yet.
@@ -174,7 +282,7 @@ impl Home {
 
     /// The audit log.
     pub fn audit(&self) -> PathBuf {
-        self.state.join("audit")
+        self.folder(OwnFolder::Audit)
     }
 
     /// The position of the last audit entry; reveals missing lines at the end of the audit.
@@ -184,16 +292,16 @@ impl Home {
 
     /// Previous contents of changed files.
     pub fn backups(&self) -> PathBuf {
-        self.state.join("backups")
+        self.folder(OwnFolder::Backups)
     }
 
     /// Records of file changes in progress.
     pub fn changes(&self) -> PathBuf {
-        self.state.join("changes")
+        self.folder(OwnFolder::Changes)
     }
 
     pub fn logs(&self) -> PathBuf {
-        self.state.join("logs")
+        self.folder(OwnFolder::Logs)
     }
 
     pub fn log_dir(&self, name: &ServiceName) -> PathBuf {
@@ -264,7 +372,12 @@ mod tests {
         for path in own {
             assert!(Home::keeps(path.file_name().unwrap().to_str().unwrap()), "{path:?}");
         }
-        for name in [".services.json.spare", ".token.1-2-3.tmp", "services.json.damaged-1"] {
+        for name in [
+            ".services.json.spare",
+            ".token.1-2-3.tmp",
+            "services.json.damaged-1",
+            "logs.damaged-1",
+        ] {
             assert!(Home::keeps(name), "{name}");
         }
         for name in ["proctor.yaml", "tokens", "token.rs", "src", ".env", "audits", "logs.txt", ""]

@@ -9,6 +9,7 @@ use crate::command;
 use crate::files;
 use crate::git;
 use crate::link::{self, Closed, Incoming, Link, News};
+use crate::own_folder;
 use crate::owner::{Command, INBOX, Owner};
 use crate::probes;
 use crate::registry::Registry;
@@ -101,6 +102,7 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
     failpoint::moment(Point::DaemonSnapshot);
     let (store, startup, tokens) = plan(&home, &registry, listen).await?;
     startup.show(&registry);
+    own_folder::mend(&home);
     let (left, held) = (command::left_behind(&home), git::held_before(&home));
     if !left.is_empty() || !held.is_empty() {
         let tidy = || {

@@ -21,6 +21,7 @@ pub mod git;
 mod lease;
 mod link;
 mod logs;
+mod own_folder;
 mod owner;
 mod ports;
 mod probe;

@@ -2,9 +2,10 @@
 //! threads nor futures.
 
 use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
-use proctor_core::home::Home;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_ops::error::{Code, OpError};
 use proctor_sys::file::Lock;
+use proctor_sys::own_folder;
 use proctor_sys::ownership::Owners;
 use proctor_sys::user;
 use rustix::buffer::spare_capacity;
@@ -60,16 +61,28 @@ impl Client {
     /// Connects to the Proctor of a home; `None` if none runs there. Waits for one that is starting.
     pub(crate) fn connect(home: &Home) -> Result<Option<Client>, OpError> {
         let deadline = Instant::now() + STARTING_LIMIT;
+        let mut mended = false;
         loop {
             match proctor_sys::socket::connect(&home.socket()) {
                 Ok(stream) => return Client::of_owner(stream, home).map(Some),
                 Err(error) if is_absent(&error) => {
-                    if Lock::holder(&home.lock()).is_none() {
+                    // The one in the state folder is held, too, while a living keeper writes a lost runtime folder anew.
+                    let starting = Lock::holder(&home.lock()).is_some();
+                    let holder = Lock::holder(&home.state_lock()).filter(|_| !starting);
+                    if !starting && holder.is_none() {
                         return Ok(None);
                     }
                     if Instant::now() >= deadline {
-                        return Err(unavailable("Proctor is starting, but does not respond", home));
+                        return Err(silent(holder, home));
                     }
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied && !mended => {
+                    mended = true;
+                    // Our own folders with a mode that keeps out ourselves. Who may not correct it is told below.
+                    for folder in [OwnFolder::State, OwnFolder::Runtime] {
+                        let _ = own_folder::correct_mode(&home.folder(folder), folder.rule());
+                    }
+                    continue;
                 }
                 Err(error) if error.kind() == ErrorKind::PermissionDenied => {
                     let path = home.socket();
@@ -281,6 +294,21 @@ fn is_absent(error: &io::Error) -> bool {
         error.kind(),
         ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::NotADirectory
     )
+}
+
+/// The error about a keeper that lives and does not answer. `lost`: one whose runtime folder is not in its place.
+fn silent(lost: Option<u32>, home: &Home) -> OpError {
+    let runtime = home.runtime.display();
+    match lost {
+        None => unavailable("Proctor is starting, but does not answer", home),
+        Some(pid) => {
+            let message =
+                format!("another keeper (pid {pid}) runs here, but has lost its folder {runtime}");
+            OpError::new(Code::Unavailable, message).help(format!(
+                "it writes the folder anew as soon as it runs again; `kill {pid}` ends it and its services"
+            ))
+        }
+    }
 }
 
 fn unavailable(message: &str, home: &Home) -> OpError {

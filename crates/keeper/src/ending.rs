@@ -13,6 +13,7 @@ use proctor_core::spec::OnShutdown;
 use proctor_core::time::{Millis, Mono};
 use proctor_core::wire::{FromKeeper, Refusal};
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::keeper_note::KeeperNote;
 use proctor_sys::{cgroup, clock, file, inherit, signal};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -155,6 +156,9 @@ impl Keeper {
         let _ = file::remove(&self.home.socket());
         self.end_guard();
         let _ = file::remove(&self.home.guard_socket());
+        if let Some(lock) = &mut self.state_lock {
+            KeeperNote::end(lock.file(), &self.home);
+        }
     }
 
     /// Executes the new program; if that fails, continues as before.

@@ -7,12 +7,13 @@ use crate::environment::Environments;
 use crate::guard::link::GuardLink;
 use crate::log;
 use crate::lost::{Marked, Place};
+use crate::own_folder;
 use crate::pump::Pump;
 use crate::records::{self, Folder};
 use crate::rest::Rest;
 use crate::service::{Run, Services};
 use proctor_core::config::signal::long_name;
-use proctor_core::home::Home;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_core::lifecycle::Event;
 use proctor_core::name::RunId;
 use proctor_core::record::BootId;
@@ -107,10 +108,21 @@ pub fn run(options: Options) -> Result<(), KeeperError> {
     }
 }
 
+/// Makes the folder of the state and the runtime folder, before the locks in them are taken.
+pub fn make_home(home: &Home) -> Result<(), KeeperError> {
+    make_folder(home, OwnFolder::State)?;
+    make_folder(home, OwnFolder::Runtime)
+}
+
+fn make_folder(home: &Home, folder: OwnFolder) -> Result<(), KeeperError> {
+    let path = home.folder(folder);
+    own_folder::make(home, folder).map_err(|source| KeeperError::Folder { path, source })
+}
+
 pub(crate) struct Keeper {
     pub(crate) home: Home,
     pub(crate) lock: Lock,
-    _state_lock: Option<Lock>,
+    pub(crate) state_lock: Option<Lock>,
     pub(crate) place: Place,
     pub(crate) listener: UnixListener,
     pub(crate) boot: BootId,
@@ -205,11 +217,10 @@ impl Keeper {
     fn new(options: Options) -> Result<Keeper, KeeperError> {
         let kernel = |what| move |source| KeeperError::Kernel { what, source };
         let home = options.home;
-        for path in
-            [&home.state, &home.runtime, &home.services(), &home.environments(), &home.logs()]
-        {
-            proctor_sys::file::private_dir(path)
-                .map_err(|source| KeeperError::Folder { path: path.clone(), source })?;
+        for folder in OwnFolder::ALL {
+            if folder.is_made_at_start() || home.folder(folder).symlink_metadata().is_ok() {
+                make_folder(&home, folder)?;
+            }
         }
         let signals =
             [signal::SIGCHLD, signal::SIGTERM, signal::SIGINT, signal::SIGHUP, signal::SIGQUIT];
@@ -254,7 +265,7 @@ impl Keeper {
             snapshot: OnceCell::new(),
             marked: None,
             lock: options.lock,
-            _state_lock: options.state_lock,
+            state_lock: options.state_lock,
             home,
         };
         let add = |fd, token: Token| keeper.poller.add(fd, token.encode(), Interest::Read);
@@ -380,6 +391,9 @@ impl Keeper {
 
     /// Stores a service's state; a failure is logged and does not stop supervision.
     pub(crate) fn store_state(&mut self, slot: u32) {
+        if self.mend_service_folder(slot) {
+            return;
+        }
         let Some(service) = self.services.get_mut(slot) else { return };
         let path = Folder::of(&self.home, &service.name).state();
         let state = service.to_store(service.run.as_ref().map(Run::header));

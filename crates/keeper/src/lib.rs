@@ -14,6 +14,7 @@ mod keeper;
 mod lost;
 mod named;
 mod once;
+mod own_folder;
 mod pipes;
 mod pump;
 mod records;
@@ -24,7 +25,7 @@ mod service;
 mod takeover;
 
 pub use guard::process::{GuardOptions, run_guard};
-pub use keeper::{KeeperError, Options, run};
+pub use keeper::{KeeperError, Options, make_home, run};
 
 /// Writes a line to the keeper's own log: standard error, which is a file in the background.
 macro_rules! log {

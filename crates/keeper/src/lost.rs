@@ -5,14 +5,16 @@
 
 use crate::keeper::{Keeper, Token};
 use crate::log;
+use crate::own_folder;
 use crate::records::{self, Folder};
 use crate::service::{Main, Policies, Run, Service};
-use proctor_core::home::Home;
+use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_core::lifecycle::Machine;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{BootId, Identity, StoredSpec};
 use proctor_core::spec::ServiceSpec;
 use proctor_sys::file::{self, Lock};
+use proctor_sys::own_folder::{Held, check};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::Process;
 use proctor_sys::vanish::Vanishing;
@@ -23,7 +25,13 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The keeper's files in the runtime folder.
+/// The folders that a keeper cannot work without.
+const KEPT: [OwnFolder; 3] = [OwnFolder::Runtime, OwnFolder::Services, OwnFolder::Environments];
+
+/// Attempts to write the runtime folder anew while somebody removes or replaces it.
+const MAX_ATTEMPTS: u32 = 5;
+
+/// Our place in the runtime folder.
 pub(crate) struct Place {
     /// The socket that clients find: device and inode.
     socket: Option<(u64, u64)>,
@@ -62,11 +70,15 @@ impl Keeper {
             return;
         }
         log!("{} was deleted: writing it again", self.home.runtime.display());
-        if let Err(error) = self.write_folder() {
-            log!("cannot write {} again: {error}", self.home.runtime.display());
-        }
-        for slot in self.services.slots_where(|_| true) {
-            self.record_anew(slot);
+        for attempt in 1..=MAX_ATTEMPTS {
+            match self.write_folder() {
+                Ok(()) => return,
+                Err(error) if attempt == MAX_ATTEMPTS => {
+                    log!("cannot write {} anew: {error}", self.home.runtime.display());
+                }
+                // Somebody is still at it.
+                Err(_) => {}
+            }
         }
     }
 
@@ -75,15 +87,19 @@ impl Keeper {
         self.lock.is_at(&home.lock())
             && self.place.socket.is_some()
             && self.place.socket == place_of(&home.socket())
-            && [home.services(), home.environments()].iter().all(|path| path.exists())
+            && KEPT.iter().all(|folder| check(&home.folder(*folder), folder.rule()).is_ok())
     }
 
     fn write_folder(&mut self) -> io::Result<()> {
-        let home = self.home.clone();
-        for path in [&home.runtime, &home.services(), &home.environments()] {
-            file::private_dir(path)?;
+        let (held, mended) = Held::make(&self.home.runtime, OwnFolder::Runtime.rule())?;
+        if let Some(mended) = mended {
+            log!("{mended}");
         }
-        // Before anything is written, so that a concurrent deletion is noticed.
+        // Nothing is written into what somebody puts in its place meanwhile.
+        let home = Home { runtime: held.path(), ..self.home.clone() };
+        own_folder::make(&home, OwnFolder::Services)?;
+        own_folder::make(&home, OwnFolder::Environments)?;
+        // Before anything is written: whoever is still at it is noticed.
         let socket = self.place.socket;
         self.place = Place { socket, ..Place::take(&home) };
         self.watch_folder();
@@ -103,15 +119,35 @@ impl Keeper {
             self.daemon.signal(signal::SIGKILL);
         }
         self.environments.store(&home);
-        file::replace(&home.boot(), &self.boot.0)
+        file::replace(&home.boot(), &self.boot.0)?;
+        for slot in self.services.slots_where(|_| true) {
+            self.record_in(&home, slot);
+        }
+        Ok(())
+    }
+
+    /// Writes everything of a service anew if its folder is gone, or is something else by now; true if it did.
+    pub(crate) fn mend_service_folder(&mut self, slot: u32) -> bool {
+        let Some(service) = self.services.get(slot) else { return false };
+        let whole = check(&self.home.service(&service.name), FolderRule::INNER).is_ok();
+        if !whole {
+            self.record_anew(slot);
+        }
+        !whole
     }
 
     /// Writes everything about a service that the next keeper needs.
     pub(crate) fn record_anew(&mut self, slot: u32) {
+        self.record_in(&self.home.clone(), slot);
+    }
+
+    fn record_in(&mut self, home: &Home, slot: u32) {
         let boot = self.boot;
         let Some(service) = self.services.get_mut(slot) else { return };
-        let folder = Folder::of(&self.home, &service.name);
-        let _ = file::private_dir(&folder.path);
+        let folder = Folder::of(home, &service.name);
+        if let Err(error) = own_folder::make_inner(&folder.path) {
+            log!("cannot make {}: {error}", folder.path.display());
+        }
         let spec = service.spec.as_deref();
         if let Some(spec) = spec.and_then(|bytes| postcard::from_bytes::<ServiceSpec>(bytes).ok())
             && let Err(error) = records::write(&folder.spec(), &StoredSpec(spec))
@@ -150,7 +186,7 @@ impl Keeper {
             log!("{name}: the files of run {run} were lost; the run is kept");
             service.machine = Machine::found_running(now, run);
             let folder = Folder::of(&self.home, &name);
-            let _ = file::private_dir(&folder.path);
+            let _ = own_folder::make_inner(&folder.path);
             self.take_over_run(slot, &folder, run);
         }
     }

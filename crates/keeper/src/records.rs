@@ -1,11 +1,12 @@
 //! The keeper's files in the runtime directory: validated when read, written in one step.
 
-use proctor_core::home::Home;
+use proctor_core::home::{FolderRule, Home};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{self, Body, IDENTITY_SIZE, RecordError};
 use proctor_core::statefile::{self, Found, Layout, StoredState};
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::{file, own_file};
+use proctor_sys::{file, own_file, own_folder};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
@@ -98,11 +99,10 @@ impl Folder {
 
 /// Name and path of every entry of a folder; empty if it cannot be read.
 pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
-        .collect()
+    let names = own_folder::names(folder, FolderRule::INNER).unwrap_or_default();
+    let named =
+        |name: OsString| name.into_string().ok().map(|name| (name.clone(), folder.join(name)));
+    names.into_iter().filter_map(named).collect()
 }
 
 /// Reads a service's state file; returns `None` if it is missing, or empty because its keeper died

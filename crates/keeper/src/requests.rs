@@ -3,6 +3,7 @@
 use crate::keeper::Keeper;
 use crate::log;
 use crate::named::NamedFolder;
+use crate::own_folder;
 use crate::pump::Command;
 use crate::records::{self, Folder};
 use crate::service::{Main, Service};
@@ -13,7 +14,7 @@ use proctor_core::spec::ServiceSpec;
 use proctor_core::wire::{FromKeeper, Refusal, ToKeeper, Whom};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::tree::Look;
-use proctor_sys::{cgroup, clock, file, process};
+use proctor_sys::{cgroup, clock, process};
 use std::sync::Arc;
 
 impl Keeper {
@@ -97,7 +98,7 @@ impl Keeper {
             return Ok(());
         }
         let folder = Folder::of(&self.home, &spec.name);
-        file::private_dir(&folder.path)
+        own_folder::make_inner(&folder.path)
             .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;
         records::write(&folder.spec(), &StoredSpec(spec.clone()))
             .map_err(|e| failed(e.to_string()))?;

@@ -3,6 +3,7 @@
 use crate::keeper::{Keeper, Token};
 use crate::log;
 use crate::named::NamedFolder;
+use crate::own_folder;
 use crate::pump::{Command, Pipes};
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run};
@@ -161,13 +162,14 @@ impl Keeper {
         header: &RunHeader,
     ) -> io::Result<(File, u64)> {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
+        self.mend_service_folder(slot);
         let service = self.services.get_mut(slot).ok_or_else(missing)?;
         let state = service.to_store(Some(header.clone()));
         let mut write =
             || records::write_state(&folder.state(), &mut service.stored, &state, false);
         let file = write().or_else(|_| {
             // The runtime directory may have been deleted; that must not keep a service down.
-            file::private_dir(&folder.path)?;
+            own_folder::make_inner(&folder.path)?;
             write().map_err(StoreError::into_io)
         })?;
         let offset = service.stored.ok_or_else(missing)?.identity_offset();

@@ -9,9 +9,11 @@ use crate::keeper::{Keeper, Token};
 use crate::log;
 use crate::lost::Leader;
 use crate::named::NamedFolder;
+use crate::own_folder;
 use crate::pump::Command;
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Policies, Run, Service};
+use proctor_core::home::OwnFolder;
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::record::{BootId, Identity, StoredSpec};
@@ -79,9 +81,9 @@ impl Keeper {
         }
         if known.is_some() {
             log!("the machine was restarted: discarding the old runtime state");
-            for folder in [self.home.services(), self.home.environments()] {
-                let _ = std::fs::remove_dir_all(&folder);
-                let _ = file::private_dir(&folder);
+            for folder in [OwnFolder::Services, OwnFolder::Environments] {
+                let _ = std::fs::remove_dir_all(self.home.folder(folder));
+                let _ = own_folder::make(&self.home, folder);
             }
         }
         if let Err(error) = file::replace(&path, &self.boot.0) {
@@ -91,6 +93,11 @@ impl Keeper {
 
     fn take_over_service(&mut self, name: &ServiceName) {
         let folder = Folder::of(&self.home, name);
+        // What was in its place is out of the way then, and the run is found by its mark.
+        if let Err(error) = own_folder::make_inner(&folder.path) {
+            log!("cannot use {}: {error}", folder.path.display());
+            return;
+        }
         let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
         let spec = spec.filter(|spec| is_of(name, &spec.name, &folder.spec()));
         let state = records::read_state(&folder.state(), name);

@@ -6,6 +6,7 @@ use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::file::Lock;
+use proctor_sys::keeper_note::KeeperNote;
 use proctor_sys::{inherit, memory};
 use std::ffi::OsString;
 use std::fs::File;
@@ -89,10 +90,7 @@ fn run(arguments: Arguments, config: Option<BringUp<'_>>) -> Result<()> {
         .filter(|number| !is_one_of(*number, &[&lock, &listener, &ready]))
         .filter_map(inherit::take)
         .collect();
-    for folder in [&home.state, &home.runtime] {
-        proctor_sys::file::private_dir(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
-    }
+    proctor_keeper::make_home(&home)?;
     let (mut lock, mut state_lock) = match lock {
         Some(fd) => (Lock::from_inherited(File::from(fd)), wait_for_state_lock(&home)),
         None => take_locks(&home)?,
@@ -101,7 +99,7 @@ fn run(arguments: Arguments, config: Option<BringUp<'_>>) -> Result<()> {
     note(lock.file(), &std::process::id().to_string());
     if let Some(state_lock) = &mut state_lock {
         // For commands whose environment would lead them elsewhere.
-        note(state_lock.file(), &home.runtime.to_string_lossy());
+        note(state_lock.file(), &KeeperNote::now(&home).to_string());
     }
     if let Some(config) = config {
         bring_up(&home, &config)?;

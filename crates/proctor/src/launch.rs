@@ -2,14 +2,15 @@
 
 use crate::keeper::{self, BringUp, Manner, SELF};
 use anyhow::{Context, Result, bail};
-use proctor_core::home::Home;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_front::cli::{Launch, Launching};
 use proctor_sys::file::Lock;
 use proctor_sys::ownership::{self, Owners};
-use proctor_sys::{file, inherit, own_file};
+use proctor_sys::{inherit, own_file, own_folder};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -25,6 +26,7 @@ impl Launch for Launcher {
         let holds_listeners = how.holds_listeners;
         let manner = Manner { foreground, log_level, port: how.port, holds_listeners };
         refuse_foreign(home)?;
+        refuse_taken_names(home)?;
         let launched = match how.foreground {
             true => in_foreground(home, manner, BringUp(how.config.as_deref())),
             false => in_background(home, &manner),
@@ -36,7 +38,13 @@ impl Launch for Launcher {
 /// Refuses a home that another user can change: its services would run as us.
 fn refuse_foreign(home: &Home) -> Result<(), String> {
     let trusted = ownership::named_folders();
-    for folder in [&home.state, &home.runtime] {
+    // A runtime folder of ours is judged by `own_folder`, which can correct it or move it aside.
+    let is_ours = |found: std::fs::Metadata| Owners::ours().include(found.uid());
+    let runtime = match home.runtime.symlink_metadata().is_ok_and(is_ours) {
+        true => home.runtime.parent().unwrap_or(&home.runtime),
+        false => &home.runtime,
+    };
+    for folder in [&home.state, runtime] {
         let checked = Owners::ours().check_folder(folder, &trusted);
         let checked =
             checked.map_err(|error| format!("cannot check {}: {error}", folder.display()))?;
@@ -51,7 +59,28 @@ fn refuse_foreign(home: &Home) -> Result<(), String> {
     Ok(())
 }
 
-/// Becomes the keeper; returns when it has ended.
+/// Where no Proctor ran yet, whatever has the name of a folder of ours belongs to somebody else: it is neither used, unless it
+/// is a folder of ours, nor moved.
+fn refuse_taken_names(home: &Home) -> Result<(), String> {
+    let marks = [home.state_lock(), home.tokens_json(), home.audit_head()];
+    if marks.iter().any(|path| path.symlink_metadata().is_ok()) {
+        return Ok(());
+    }
+    for folder in OwnFolder::ALL {
+        let path = home.folder(folder);
+        if let Err(error) = own_folder::check(&path, folder.rule())
+            && let Some(unsound) = own_folder::unsound(&error)
+        {
+            return Err(format!(
+                "{} {unsound}, and Proctor would keep its files there; move it away, correct it, or name another folder with --home",
+                path.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Become the keeper; returns when it has ended.
 fn in_foreground(home: &Home, manner: Manner, config: BringUp<'_>) -> Result<u32> {
     if let Some(pid) = Lock::holder(&home.lock()) {
         bail!(
@@ -65,9 +94,12 @@ fn in_foreground(home: &Home, manner: Manner, config: BringUp<'_>) -> Result<u32
 
 /// Starts a keeper that outlives us; returns when its daemon responds. A keeper started by another process counts.
 fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
-    for folder in [&home.state, &home.runtime] {
-        file::private_dir(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    }
+    own_folder::make(&home.state, OwnFolder::State.rule()).with_context(|| {
+        format!(
+            "cannot make {}; move it away, or name another folder with --home",
+            home.state.display()
+        )
+    })?;
     let log = own_log(&home.own_log())
         .with_context(|| format!("cannot write {}", home.own_log().display()))?;
     let (mut ready, theirs) = std::io::pipe().context("cannot create a pipe")?;

@@ -45,11 +45,12 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Removes whatever is in the place of our file. A folder is not ours and is only renamed.
-fn out_of_the_way(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
+/// Removes a file or socket that a dead process left in the place of one of ours, if there is any. A folder, which is not ours,
+/// is only moved aside.
+pub(crate) fn out_of_the_way(path: &Path) -> io::Result<()> {
+    match remove(path) {
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-            std::fs::rename(path, path.with_extension("damaged"))
+            own_file::set_aside(path).map(drop)
         }
         removed => removed,
     }
@@ -241,7 +242,6 @@ mod tests {
                 obstacle(place);
                 replace(&path, b"new").unwrap();
                 assert_eq!(read_small(&path, 3).unwrap(), b"new");
-                let _ = std::fs::remove_dir_all(path.with_extension("damaged"));
             }
         }
     }

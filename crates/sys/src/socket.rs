@@ -35,7 +35,7 @@ pub fn listen_for_packets(path: &Path) -> io::Result<OwnedFd> {
 }
 
 fn listen_for(kind: SocketType, path: &Path) -> io::Result<OwnedFd> {
-    crate::file::remove(path)?;
+    crate::file::out_of_the_way(path)?;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     let (short, _folder) = reachable(path)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;

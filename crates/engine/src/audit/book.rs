@@ -6,7 +6,9 @@
 //! nothing; it is on disk a second later.
 
 use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
+use crate::own_folder;
 use proctor_core::config::security::Audit as Settings;
+use proctor_core::home::OwnFolder;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::{clock, file, own_file};
 use rustix::fs::FallocateFlags;
@@ -115,8 +117,8 @@ fn path(folder: &Path, number: u32) -> PathBuf {
 /// The files of a folder with their numbers, oldest first.
 pub(crate) fn files(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
+    for name in proctor_sys::own_folder::names(folder, OwnFolder::Audit.rule())? {
+        let path = folder.join(name);
         let name = path.file_name().and_then(|name| name.to_str());
         let digits = name.and_then(|name| name.strip_suffix(SUFFIX)).filter(|it| it.len() == 8);
         let number = digits.and_then(|it| it.parse().ok()).filter(|number| *number > 0);
@@ -186,8 +188,9 @@ impl Book {
     /// Opens it at the end of the last writer, and records what is wrong with that. `make`: the folder may be
     /// created.
     pub(crate) fn open(place: &Place, settings: Settings, make: bool) -> io::Result<Book> {
-        if make {
-            file::private_dir(&place.folder)?;
+        match make {
+            true => own_folder::make_at(&place.folder, OwnFolder::Audit.rule())?,
+            false => proctor_sys::own_folder::check(&place.folder, OwnFolder::Audit.rule())?,
         }
         let head_file = own_file::modify_or_create(&place.head)
             .map_err(|error| io::Error::other(format!("{}: {error}", place.head.display())))?;
@@ -247,6 +250,7 @@ impl Book {
     fn still_there(&self) -> io::Result<()> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "its file was removed or replaced");
         let place = |found: &fs::Metadata| (found.dev(), found.ino());
+        proctor_sys::own_folder::check(&self.place.folder, OwnFolder::Audit.rule())?;
         let named = fs::symlink_metadata(self.path()).map_err(|_| gone())?;
         if place(&self.file.metadata()?) == place(&named) { Ok(()) } else { Err(gone()) }
     }

@@ -6,11 +6,11 @@
 //! kernel has killed the command itself with its daemon, or asked it to end (`sys::leash`), but not the processes that the
 //! command had started, nor a command that ends by itself.
 
-use proctor_core::home::Home;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_sys::cgroup::{self, Hierarchy};
 use proctor_sys::process_tag::ProcessTag;
 use proctor_sys::tree::{Look, Tree};
-use proctor_sys::{clock, file, leash, own_file, proc, signal};
+use proctor_sys::{clock, file, leash, own_file, own_folder, proc, signal};
 use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -49,7 +49,7 @@ impl Mark {
         let file = home.commands().join(&mark.value);
         let cgroup = groups.map(|groups| groups.command_group(&mark.value));
         let text = cgroup.as_deref().map_or(&[][..], |path| path.as_os_str().as_bytes());
-        let made = file::private_dir(&home.commands())
+        let made = crate::own_folder::make(home, OwnFolder::Commands)
             .and_then(|()| own_file::modify_or_create(&file)?.write_all(text));
         if let Err(error) = made {
             // A full disk may be the reason for the command, so it runs anyway.
@@ -131,13 +131,15 @@ pub(super) fn end(tree: &Tree) -> usize {
 
 /// The marks of an earlier daemon.
 pub(crate) fn left_behind(home: &Home) -> Vec<Mark> {
-    let Ok(entries) = std::fs::read_dir(home.commands()) else { return Vec::new() };
-    let mark = |entry: std::fs::DirEntry| {
-        let (value, file) = (entry.file_name().into_string().ok()?, entry.path());
+    let folder = home.commands();
+    let names = own_folder::names(&folder, OwnFolder::Commands.rule()).unwrap_or_default();
+    let mark = |name: OsString| {
+        let file = folder.join(&name);
+        let value = name.into_string().ok()?;
         let cgroup = read_cgroup(&file, &value);
         Some(Mark { value, file: Some(file), cgroup })
     };
-    entries.flatten().filter_map(mark).collect()
+    names.into_iter().filter_map(mark).collect()
 }
 
 /// Reads the cgroup from the file of a mark. Returns `None` if it cannot belong to that mark.

@@ -6,11 +6,11 @@
 
 use super::roots::Roots;
 use crate::error::EngineError;
-use proctor_core::home::Home;
+use crate::own_folder;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_sys::atomic;
 use proctor_sys::beneath::{Folder, Id, Root};
 use proctor_sys::fence::Fence;
-use proctor_sys::file;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -163,10 +163,10 @@ impl Ground {
         let changing = purpose == Purpose::Change;
         let roots = roots.all().iter();
         let roots = roots.filter_map(|root| Some((root.held().ok()?, changing && root.write)));
-        let noted = [home.changes(), home.backups()].into_iter().filter(|_| changing);
-        let own = noted.filter_map(|path| {
-            file::private_dir(&path).ok()?;
-            Folder::open(&path).ok()
+        let noted = [OwnFolder::Changes, OwnFolder::Backups].into_iter().filter(|_| changing);
+        let own = noted.filter_map(|folder| {
+            own_folder::make(home, folder).ok()?;
+            Folder::open(&home.folder(folder)).ok()
         });
         Ground { roots: roots.collect(), own: own.collect() }
     }

@@ -7,8 +7,10 @@ use super::Scan;
 use super::index::Index;
 use super::segment::Segment;
 use crate::error::EngineError;
+use proctor_core::home::{FolderRule, OwnFolder};
 use proctor_core::logindex::{Mark, RECORD, Stream, index_file, log_file, parse_log_file};
 use proctor_core::name::{RunId, ServiceName};
+use proctor_sys::own_folder;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -37,7 +39,10 @@ impl Folder {
     pub(super) fn list(logs: &Path, service: &ServiceName) -> Result<Folder, EngineError> {
         let path = logs.join(service.as_str());
         let mut segments = [Vec::new(), Vec::new()];
-        match std::fs::read_dir(&path) {
+        // A link to elsewhere would show lines that no service wrote.
+        let sound = own_folder::check(logs, OwnFolder::Logs.rule())
+            .and_then(|()| own_folder::check(&path, FolderRule::INNER));
+        match sound.and_then(|()| std::fs::read_dir(&path)) {
             Ok(entries) => {
                 for entry in entries {
                     let entry = entry.map_err(|error| unreadable(&path, &error))?;

@@ -20,7 +20,10 @@ use std::time::{Duration, Instant};
 /// Maximum wait for the end; longer than services usually need to stop.
 const END_LIMIT: Duration = Duration::from_secs(120);
 
-/// Delay before a message about the end of Proctor.
+/// Further attempts to end a Proctor whose processes are killed meanwhile.
+const MAX_ENDS: u32 = 2;
+
+/// The end of Proctor is worth a word once it takes longer than this.
 const MOMENT: Duration = Duration::from_millis(500);
 
 /// Maximum wait for a new daemon, which normally responds within a moment.
@@ -174,6 +177,15 @@ fn ended(session: &Session<'_>, entry: &Entry, answer: &Value) -> Ended {
 /// Requests the end, and waits until the keeper is gone. The response may be lost with the daemon; then only the keeper's end
 /// counts.
 pub(crate) fn end(session: &mut Session<'_>, op: &str, input: &Value) -> Result<Value, Failure> {
+    try_end(session, op, input, MAX_ENDS)
+}
+
+fn try_end(
+    session: &mut Session<'_>,
+    op: &str,
+    input: &Value,
+    again: u32,
+) -> Result<Value, Failure> {
     session.connect(true)?;
     let keeper = Lock::holder(&session.home.lock());
     let progress = operate::entry(op)?
@@ -186,6 +198,10 @@ pub(crate) fn end(session: &mut Session<'_>, op: &str, input: &Value) -> Result<
         Ok(answer) => {
             let ending = answer.get("ending").and_then(Value::as_bool).unwrap_or(true);
             (answer, ending)
+        }
+        // It was on its way out when we came, or was killed meanwhile: the next one does it.
+        Err(CallError::Lost) if again > 0 && session.has_died() => {
+            return try_end(session, op, input, again - 1);
         }
         Err(CallError::Lost) => {
             (json!({ "settled": true, "services": [], "ending": true, "keeper_pid": keeper }), true)

@@ -3,11 +3,9 @@
 use super::session::has_runs;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
-use proctor_sys::file::{Lock, read_small};
-use std::path::{Path, PathBuf};
-
-/// Maximum length of a path.
-const LONGEST: u64 = 4096;
+use proctor_sys::file::Lock;
+use proctor_sys::keeper_note::KeeperNote;
+use std::path::PathBuf;
 
 /// Returns `--home`, `PROCTOR_HOME`, or the home of this user's Proctor.
 pub(crate) fn home(given: Option<&PathBuf>) -> Result<Home, OpError> {
@@ -52,13 +50,9 @@ fn where_it_runs(home: Home) -> Home {
     if Lock::holder(&home.lock()).is_some() {
         return home;
     }
-    let noted =
-        read_small(&home.state_lock(), LONGEST).ok().and_then(|text| String::from_utf8(text).ok());
-    let noted = noted.as_deref().map(|text| Path::new(text.trim_end_matches('\n')));
-    let Some(runtime) = noted.filter(|path| path.is_absolute() && *path != home.runtime) else {
-        return home;
-    };
-    let there = Home { runtime: runtime.to_path_buf(), ..home.clone() };
+    let noted = KeeperNote::read(&home).map(|note| note.runtime);
+    let Some(runtime) = noted.filter(|path| *path != home.runtime) else { return home };
+    let there = Home { runtime, ..home.clone() };
     // This includes a Proctor that died and left services behind, which the next one must take over.
     if Lock::holder(&home.state_lock()).is_some() || has_runs(&there) { there } else { home }
 }

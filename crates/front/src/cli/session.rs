@@ -4,12 +4,15 @@ use super::terminal::Terminal;
 use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
 use crate::protocol::{Look, Shown, Voice};
-use proctor_core::home::Home;
+use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
 use proctor_ops::table::find;
-use proctor_sys::file::read_small;
+use proctor_sys::file::{Lock, read_small};
+use proctor_sys::keeper_note::KeeperNote;
+use proctor_sys::own_folder;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -195,9 +198,15 @@ impl<'a> Session<'a> {
         lost && matches!(self.find(), Ok(None)) && !has_died(&self.home)
     }
 
-    /// Returns true if an earlier Proctor died and left services that may still run.
+    /// No Proctor runs, and one was killed and left services.
+    pub(crate) fn has_died(&self) -> bool {
+        let runs = || Lock::holder(&self.home.lock()).is_some();
+        has_died(&self.home) && !runs()
+    }
+
+    /// An earlier Proctor died and left services that may still be running.
     pub(crate) fn left_behind(&self) -> bool {
-        has_runs(&self.home)
+        has_runs(&self.home) || has_lost_runs(&self.home)
     }
 }
 
@@ -233,17 +242,41 @@ enum Started {
 /// removes its socket.
 fn has_died(home: &Home) -> bool {
     let boot = read_small(&home.boot(), BOOT_ID_SIZE).ok();
-    home.socket().exists()
-        && boot.is_some_and(|boot| boot == proctor_sys::boot::id().0)
-        && has_runs(home)
+    let left = home.socket().exists() && boot.is_some_and(|boot| boot == proctor_sys::boot::id().0);
+    (left || is_noted(home)) && has_runs(home) || has_lost_runs(home)
 }
 
-/// Returns true if there is output of a run: `services/NAME/ID.out` in the runtime folder.
+/// The note of a Proctor that did not end in order during this boot.
+fn is_noted(home: &Home) -> bool {
+    KeeperNote::read(home)
+        .is_some_and(|note| note.is_of_this_boot() && note.runtime == home.runtime)
+}
+
+/// A Proctor was killed during this boot, and nothing is left of what it wrote about its services: only a keeper finds them.
+fn has_lost_runs(home: &Home) -> bool {
+    let rule = OwnFolder::Services.rule();
+    let nothing = own_folder::names(&home.services(), rule).is_ok_and(|names| names.is_empty());
+    let missing = home.services().symlink_metadata().is_err();
+    (nothing || missing) && is_noted(home) && home.services_json().exists()
+}
+
+/// There is a run's output (`services/NAME/ID.out` in the runtime folder), or something that keeps us from seeing it.
 pub(crate) fn has_runs(home: &Home) -> bool {
-    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries(&home.services())
-        .flat_map(|service| entries(&service.path()).collect::<Vec<_>>())
-        .any(|entry| entry.path().extension().is_some_and(|extension| extension == "out"))
+    let rule = FolderRule::INNER;
+    if own_folder::is_damaged(&home.runtime, rule) || own_folder::is_damaged(&home.services(), rule)
+    {
+        return true;
+    }
+    let is_output = |name: &OsString| Path::new(name).extension().is_some_and(|it| it == "out");
+    let has_output = |service: OsString| {
+        let folder = home.services().join(&service);
+        let is_aside = service.to_string_lossy().contains(".damaged-");
+        match own_folder::names(&folder, rule) {
+            Ok(names) => names.iter().any(is_output),
+            Err(error) => own_folder::unsound(&error).is_some() && !is_aside,
+        }
+    };
+    own_folder::names(&home.services(), rule).unwrap_or_default().into_iter().any(has_output)
 }
 
 fn none_runs(home: &Home) -> OpError {

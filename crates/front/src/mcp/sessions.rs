@@ -4,14 +4,16 @@
 #![expect(deprecated, reason = "clients of the handshake era still set levels of logging")]
 
 use async_trait::async_trait;
+use proctor_core::home::{FolderRule, OwnFolder};
 use proctor_ops::operation::Principal;
-use proctor_sys::file;
+use proctor_sys::{file, own_folder};
 use rmcp::model::LoggingLevel;
 use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
@@ -24,6 +26,8 @@ const MAX_SHARE: usize = MAX_SESSIONS / 4;
 
 /// Maximum size of a client's initialize request.
 const LARGEST: u64 = 64 << 10;
+
+const RULE: FolderRule = OwnFolder::McpSessions.rule();
 
 pub(super) struct Sessions {
     /// Folder of the files; `None` keeps sessions only in memory.
@@ -165,10 +169,17 @@ impl Sessions {
         if bytes.len() as u64 > LARGEST {
             return;
         }
-        let written = path.parent().map_or(Ok(()), file::private_dir);
-        if let Err(error) = written.and_then(|()| file::replace(&path, &bytes)) {
+        if let Err(error) = self.make_folder().and_then(|()| file::replace(&path, &bytes)) {
             tracing::debug!(%error, "cannot store a session");
         }
+    }
+
+    fn make_folder(&self) -> io::Result<()> {
+        let made = self.folder.as_ref().map(|folder| own_folder::make(folder, RULE)).transpose()?;
+        if let Some(mended) = made.flatten() {
+            tracing::warn!("{mended}");
+        }
+        Ok(())
     }
 
     fn path(&self, id: &str) -> Option<PathBuf> {
@@ -186,9 +197,10 @@ impl Sessions {
     /// Makes room for one more.
     fn forget_oldest(&self) {
         let Some(folder) = &self.folder else { return };
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        let mut all: Vec<(SystemTime, PathBuf)> = entries
-            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        let names = own_folder::names(folder, RULE).unwrap_or_default();
+        let paths = names.into_iter().map(|name| folder.join(name));
+        let mut all: Vec<(SystemTime, PathBuf)> = paths
+            .filter_map(|path| Some((path.symlink_metadata().ok()?.modified().ok()?, path)))
             .collect();
         all.sort();
         let mut too_many = (all.len() + 1).saturating_sub(MAX_SESSIONS);

@@ -1,14 +1,18 @@
 //! The files of one stream of one service: numbered segments, the open one, and their deletion.
 
+use crate::log;
+use crate::own_folder;
+use proctor_core::home::{FolderRule, OwnFolder};
 use proctor_core::logindex::{self, Entry, Mark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::own_file;
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The open segment. Lengths are tracked here, because splice refuses files opened for appending.
@@ -80,13 +84,12 @@ pub(super) struct Segments {
 impl Segments {
     /// Lists the existing segments. A missing folder has none.
     pub(super) fn look(folder: PathBuf, stream: Stream) -> Segments {
-        let mut closed: Vec<(u64, u64)> = std::fs::read_dir(&folder)
+        let mut closed: Vec<(u64, u64)> = names(&folder)
             .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| {
-                let (found, number) = logindex::parse_log_file(entry.file_name().to_str()?)?;
-                let metadata = entry.metadata().ok().filter(|m| found == stream && m.is_file())?;
+            .filter_map(|name| {
+                let (found, number) = logindex::parse_log_file(name.to_str()?)?;
+                let path = Some(folder.join(&name)).filter(|_| found == stream)?;
+                let metadata = std::fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
                 let index = folder.join(logindex::index_file(stream, number));
                 let index = std::fs::symlink_metadata(index).map_or(0, |metadata| metadata.len());
                 Some((number, metadata.len() + index))
@@ -100,7 +103,6 @@ impl Segments {
     /// Opens the newest segment for further writing, or creates the first.
     pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<Open> {
         let Some((number, size)) = self.closed.back().copied() else {
-            self.make_folder()?;
             return self.create(1, now);
         };
         let open = self.open(number, now)?;
@@ -131,13 +133,14 @@ impl Segments {
                 }
                 return Ok(None);
             }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(_) | Err(_) => {}
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // Something else is in the place of a folder, or its mode was changed.
+            Err(_) => make_folder(&self.folder)?,
         }
         // More segments may be gone. A used number is not used again, because cursors refer to it.
         *self = Segments::look(self.folder.clone(), self.stream);
         let newest = self.closed.back().map_or(0, |(number, _)| *number);
-        self.make_folder()?;
         self.create(newest.max(open.number) + 1, now).map(Some)
     }
 
@@ -174,6 +177,7 @@ impl Segments {
 
     fn create(&self, number: u64, now: Wall) -> io::Result<Open> {
         failpoint::step(Point::RotateBegin)?;
+        make_folder(&self.folder)?;
         let log_path = self.path(&logindex::log_file(self.stream, number));
         let log = new_file().open(&log_path)?;
         self.with_index(log, number, now).inspect_err(|_| {
@@ -207,12 +211,39 @@ impl Segments {
         })
     }
 
-    fn make_folder(&self) -> io::Result<()> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)
-    }
-
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+}
+
+/// Makes the log folder of a service, and the folder of all logs, unless they are there.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    if let Some(logs) = folder.parent()
+        && check_logs(logs).is_err()
+    {
+        own_folder::make_logs(logs)?;
+    }
+    own_folder::make_inner(folder)
+}
+
+fn check_logs(logs: &Path) -> io::Result<()> {
+    proctor_sys::own_folder::check(logs, OwnFolder::Logs.rule())
+}
+
+/// Names in the log folder of a service. Something else in its place is moved aside.
+fn names(folder: &Path) -> Vec<OsString> {
+    let logs_are_sound = || folder.parent().is_none_or(|logs| check_logs(logs).is_ok());
+    let names = || proctor_sys::own_folder::names(folder, FolderRule::INNER);
+    match names() {
+        Ok(names) if logs_are_sound() => names,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Ok(_) | Err(_) => match make_folder(folder).and_then(|()| names()) {
+            Ok(names) => names,
+            Err(error) => {
+                log!("cannot use {}: {error}", folder.display());
+                Vec::new()
+            }
+        },
     }
 }
 

@@ -4,11 +4,12 @@ use super::super::fault::FileError;
 use super::super::roots::Spot;
 use super::super::survey;
 use super::target::Found;
+use crate::own_folder::make_at;
 use proctor_core::config::backups::Backups as Bounds;
-use proctor_core::home::Home;
+use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_core::time::Wall;
 use proctor_sys::beneath::Likeness;
-use proctor_sys::{atomic, file, own_file};
+use proctor_sys::{atomic, file, own_file, own_folder};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
@@ -249,13 +250,14 @@ impl Backups {
 
     /// All generations of all files.
     pub(super) fn all(&self) -> Vec<Known> {
-        let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-        let files = entries(&self.folder).flat_map(|folder| entries(&folder.path()));
-        let known = files.filter_map(|file| {
+        let files = entries(&self.folder, OwnFolder::Backups.rule())
+            .into_iter()
+            .flat_map(|folder| entries(&folder, FolderRule::INNER));
+        let known = files.filter_map(|path| {
             // A file that is still being written has another name.
-            file.file_name().to_str()?.parse::<u64>().ok()?;
-            let about = file.metadata().ok()?;
-            Some((file.path(), about.len(), about.modified().ok()?))
+            path.file_name()?.to_str()?.parse::<u64>().ok()?;
+            let about = path.symlink_metadata().ok()?;
+            Some((path, about.len(), about.modified().ok()?))
         });
         known.collect()
     }
@@ -298,9 +300,10 @@ impl Backups {
 
     /// Removes unfinished files of processes that are gone.
     pub(crate) fn sweep(&self) {
-        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        for folder in folders {
-            for leftover in atomic::leftovers(&folder.path()).unwrap_or_default() {
+        for folder in entries(&self.folder, OwnFolder::Backups.rule()) {
+            let is_sound = own_folder::check(&folder, FolderRule::INNER).is_ok();
+            for leftover in atomic::leftovers(&folder).ok().filter(|_| is_sound).unwrap_or_default()
+            {
                 fs::remove_file(leftover).ok();
             }
         }
@@ -328,7 +331,7 @@ fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
 /// Writes a generation into its folder, which another change may remove while it is empty.
 fn noted(folder: &Path, number: u64, bytes: &[u8]) -> io::Result<fs::File> {
     let write = || {
-        file::private_dir(folder)?;
+        make_at(folder, FolderRule::INNER)?;
         atomic::note(&folder.join(name(number)), bytes)
     };
     // The folder existed at its creation and was missing at the check, or it is missing now.
@@ -344,8 +347,14 @@ fn name(number: u64) -> String {
 
 /// The numbers of the generations in a folder.
 fn numbers(folder: &Path) -> BTreeSet<u64> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let names = own_folder::names(folder, FolderRule::INNER).unwrap_or_default();
+    names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect()
+}
+
+/// Paths in a folder of ours; none if it cannot be read.
+fn entries(folder: &Path, rule: FolderRule) -> Vec<PathBuf> {
+    let names = own_folder::names(folder, rule).unwrap_or_default();
+    names.into_iter().map(|name| folder.join(name)).collect()
 }
 
 fn describe(folder: &Path, number: u64) -> io::Result<(Description, impl io::Read + use<>)> {

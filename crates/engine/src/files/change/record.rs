@@ -12,9 +12,11 @@ use super::super::list::{cursor, parse_cursor};
 use super::super::roots::Spot;
 use super::super::survey;
 use super::{Step, target};
-use proctor_core::home::Home;
+use crate::own_folder;
+use proctor_core::home::{Home, OwnFolder};
 use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Rel, Root};
 use proctor_sys::failpoint::{self, Point};
+use proctor_sys::own_folder::names;
 use proctor_sys::{atomic, file, own_file};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
@@ -214,7 +216,7 @@ pub(crate) fn announce<'a>(
     let path = home.changes().join(format!("{}{OF_FOLDERS}", atomic::mark()));
     let record = Record { version: VERSION, settled: true, files: Vec::new(), folders };
     let text = serde_json::to_vec(&record).map_err(|error| unrecorded(error.into()))?;
-    let noted = file::private_dir(&home.changes());
+    let noted = own_folder::make(home, OwnFolder::Changes);
     noted.and_then(|()| atomic::note(&path, &text)).map_err(unrecorded)?;
     Ok(Announced(Some(path)))
 }
@@ -245,7 +247,9 @@ pub(crate) fn carry_out(
     let files = steps.iter().enumerate().map(|(n, step)| Noted::of(step, &mark, n)).collect();
     let mut record =
         Record { version: VERSION, settled: steps.len() == 1, files, folders: Vec::new() };
-    file::private_dir(&home.changes()).and_then(|()| write(&path, &record)).map_err(unrecorded)?;
+    own_folder::make(home, OwnFolder::Changes)
+        .and_then(|()| write(&path, &record))
+        .map_err(unrecorded)?;
     let mut turned = 0;
     let done = turn(steps, &record.files, unsynced, &mut turned).and_then(|()| {
         if !record.settled {
@@ -366,13 +370,12 @@ pub(crate) fn recover(home: &Home) {
         }
     }
     wait_for_writers(home);
-    let Ok(entries) = fs::read_dir(home.changes()) else { return };
+    let records = records_of(home);
     for leftover in atomic::leftovers(&home.changes()).unwrap_or_default() {
         fs::remove_file(leftover).ok();
     }
     let of_folders = |path: &PathBuf| path.to_string_lossy().ends_with(OF_FOLDERS);
-    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
-        entries.filter_map(|entry| Some(entry.ok()?.path())).partition(of_folders);
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = records.into_iter().partition(of_folders);
     // Folders last: their content is gone by then.
     for path in files.into_iter().chain(folders) {
         if mark_of(&path).is_some_and(atomic::is_abandoned) {
@@ -391,14 +394,18 @@ pub(crate) fn recover(home: &Home) {
 /// A daemon that was just killed may still be ending. If it does not end, its records stay.
 fn wait_for_writers(home: &Home) {
     let give_up = Instant::now() + WRITER_TIMEOUT;
-    let lives = |entry: fs::DirEntry| {
-        let path = entry.path();
-        mark_of(&path).is_some_and(|mark| !atomic::is_abandoned(mark))
-    };
-    let any = || fs::read_dir(home.changes()).into_iter().flatten().flatten().any(lives);
+    let lives = |path: &PathBuf| mark_of(path).is_some_and(|mark| !atomic::is_abandoned(mark));
+    let any = || records_of(home).iter().any(lives);
     while any() && Instant::now() < give_up {
         std::thread::sleep(WRITER_INTERVAL);
     }
+}
+
+/// Paths of all records.
+fn records_of(home: &Home) -> Vec<PathBuf> {
+    let folder = home.changes();
+    let names = names(&folder, OwnFolder::Changes.rule()).unwrap_or_default();
+    names.into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// The mark in the name of a record.

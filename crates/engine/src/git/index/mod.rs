@@ -19,10 +19,11 @@ mod before;
 use super::Repository;
 use super::error::GitError;
 use super::place::{Inside, Place, regular};
+use crate::own_folder::make_at;
 use before::Before;
-use proctor_core::home::Home;
-use proctor_sys::clock;
-use proctor_sys::file::private_dir;
+use proctor_core::home::{Home, OwnFolder};
+use proctor_sys::file::{create_new, read_small};
+use proctor_sys::{clock, own_folder};
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
@@ -310,7 +311,9 @@ fn note(git_dir: &Path, notes: &Path) -> PathBuf {
     let (number, now) = (NUMBER.fetch_add(1, Ordering::Relaxed), clock::now().wall.0);
     let note = notes.join(format!("{}-{now}-{number}", std::process::id()));
     let text = git_dir.as_os_str().as_bytes();
-    if let Err(error) = private_dir(notes).and_then(|()| fs::write(&note, text)) {
+    if let Err(error) = make_at(notes, OwnFolder::HeldIndexes.rule())
+        .and_then(|()| create_new(&note)?.write_all(text))
+    {
         tracing::warn!(%error, file = %note.display(), "cannot record a locked index");
     }
     note
@@ -341,16 +344,20 @@ fn written(lock: &File) -> Option<Option<Before>> {
     }
 }
 
-/// The notes of locks that an earlier daemon held when it ended.
+/// As long as a path can be.
+const MAX_NOTE: u64 = 4096;
+
+/// What an earlier daemon held when it ended: notes of it.
 pub(crate) fn held_before(home: &Home) -> Vec<PathBuf> {
-    let notes = fs::read_dir(home.held_indexes()).into_iter().flatten();
-    notes.flatten().map(|note| note.path()).collect()
+    let folder = home.held_indexes();
+    let notes = own_folder::names(&folder, OwnFolder::HeldIndexes.rule()).unwrap_or_default();
+    notes.into_iter().map(|note| folder.join(note)).collect()
 }
 
 /// Releases these locks. Blocks.
 pub(crate) fn release_all(notes: Vec<PathBuf>) {
     for note in notes {
-        if let Ok(git_dir) = fs::read(&note) {
+        if let Ok(git_dir) = read_small(&note, MAX_NOTE) {
             let git_dir = Path::new(OsStr::from_bytes(&git_dir));
             release(git_dir);
             // A lock that is still held stays on record for the next daemon.

@@ -8,6 +8,7 @@ mod floods;
 mod garbled;
 mod load;
 mod own_files;
+mod own_folders;
 mod starved;
 mod strangers;
 mod tidied;

@@ -11,7 +11,19 @@ use std::path::{Path, PathBuf};
 
 const DAMAGES: [&str; 6] = ["cut", "flip", "noise", "pipe", "folder", "link"];
 
-/// Content of a link's target.
+/// Files that are there only at times, as a process that was killed would leave them.
+const LEFT: [(&str, &str); 8] = [
+    ("run/indexes/1-1-1", "/nowhere/.git"),
+    ("run/commands/1-1-1", ""),
+    ("run/mcp/00000000-0000-4000-8000-000000000000", "{}"),
+    ("run/services.json", "{}"),
+    ("run/audit.owed", "{}\n"),
+    ("changes/1-1-1.json", "{}"),
+    ("backups/0123abcd/00000001", "{}\n"),
+    ("trusted", "/nowhere\n"),
+];
+
+/// Content of a file that a link names.
 const THEIRS: &str = "theirs\n";
 
 /// Puts a damaged `original`, or something else, at `path`. A living Proctor may recreate a missing file in between.
@@ -113,6 +125,9 @@ fn check(names: &[&str]) {
             home.ok(["token", "create", "ci"]);
             let log = home.path().join("logs/web/stdout.00000001.log");
             wait_until("its first line", LIMIT, || fs::read(&log).is_ok_and(|it| !it.is_empty()));
+            for (name, content) in LEFT.iter().filter(|(left, _)| left == name) {
+                home.write(name, content);
+            }
             let path = find(&home, name);
             attempts += 1;
             if let Err(why) = attempt(&home, &path, damage) {
@@ -143,4 +158,9 @@ fn damage_to_any_file_of_the_runtime_folder_keeps_nobody_from_stopping_and_start
         "run/services/web/state",
         "run/services/web/spec",
     ]);
+}
+
+#[test]
+fn damage_to_files_that_a_killed_process_left_keeps_nobody_from_stopping_and_starting() {
+    check(&LEFT.map(|(name, _)| name));
 }

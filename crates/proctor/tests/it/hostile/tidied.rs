@@ -128,7 +128,14 @@ fn a_second_keeper_does_not_get_in_although_the_first_cannot_see_that_its_folder
     remove(&home.path().join("run"));
     let (_, said) = home.fail(["daemon", "start"]);
     assert!(said.contains(&format!("another keeper (pid {keeper})")), "{said}");
-    // The keeper last: it ends this daemon as soon as it notices.
+    // Nor one that somebody starts without asking, as the guard does.
+    let mut second = std::process::Command::new(proctor_testkit::proctor());
+    second.args(["__keeper", "--foreground", "--state"]).arg(home.path());
+    second.arg("--runtime").arg(home.path().join("run"));
+    let output = proctor_testkit::finish(&mut second, LIMIT);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&format!("another keeper (pid {keeper})")), "{said}");
+    // The keeper last: it ends this daemon as soon as it sees what happened.
     for pid in [daemon, keeper] {
         proctor_testkit::signal(pid, rustix::process::Signal::CONT);
     }
