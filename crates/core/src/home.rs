@@ -106,6 +106,16 @@ impl Home {
         self.runtime.join(format!("{name}.stdin"))
     }
 
+    /// The terminal that the next run of this service has, if somebody offers one.
+    pub fn terminal(&self, name: &ServiceName) -> PathBuf {
+        self.runtime.join(format!("{name}.terminal"))
+    }
+
+    /// The FIFO for what appears on that terminal.
+    pub fn terminal_output(&self, name: &ServiceName) -> PathBuf {
+        self.runtime.join(format!("{name}.screen"))
+    }
+
     /// Which boot the runtime folder is about.
     pub fn boot(&self) -> PathBuf {
         self.runtime.join("boot")

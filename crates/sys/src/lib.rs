@@ -36,6 +36,7 @@ pub mod signal;
 mod sockdiag;
 pub mod socket;
 pub mod spawn;
+pub mod terminal_offer;
 pub mod tree;
 pub mod user;
 pub mod vanish;

@@ -1,7 +1,7 @@
 //! Ctrl-C for commands that stay: a signal is something to wait for beside the connection, not an end.
 
 use super::Failure;
-use proctor_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals, Wake};
+use proctor_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals, Wake};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -21,6 +21,11 @@ pub(crate) enum Came {
 impl Interrupts {
     pub(crate) fn catch() -> Result<Interrupts, Failure> {
         Ok(Interrupts(Signals::new(&[SIGINT, SIGTERM, SIGHUP])?))
+    }
+
+    /// Like [`Interrupts::catch`], and SIGQUIT as well: somebody whose terminal is changed must put it back first.
+    pub(crate) fn catch_all() -> Result<Interrupts, Failure> {
+        Ok(Interrupts(Signals::new(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])?))
     }
 
     /// Wait for an answer on a connection, or for an interrupt.

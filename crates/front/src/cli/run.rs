@@ -3,6 +3,7 @@
 
 use super::interrupt::{Came, Interrupts};
 use super::run_input::{self, Input};
+use super::run_terminal::{self, TerminalForRun, TerminalInUse};
 use super::session::Session;
 use super::{Ended, Failure, caller, logs};
 use crate::client::{Breaker, CallError, Client};
@@ -57,16 +58,20 @@ pub(crate) fn command() -> Command {
         .about("Run a program in the foreground, supervised")
         .after_help(
             "\
-Ctrl-C stops it with everything it started. It is not restarted, and nothing is left of it. Others see it in \
+Ctrl-C ends it; what it started ends with it. It is not restarted, and nothing is left of it. Others see it in \
 `proctor list` while it runs.
 
-It reads the standard input of this command, to its end: `echo x | proctor run -- cat`. At a terminal it reads the lines that are \
-typed, and Ctrl-D ends them; its input and output are pipes, so a shell shows no prompt and full-screen programs do not work. In a \
-loop that reads lines itself, `< /dev/null` keeps the loop's input from it. If this command is killed, the program goes on, and its \
-input ends.
+At a terminal the program has a terminal of its own, of the same size: shells, editors and colours work, and Ctrl-C, Ctrl-Z and \
+Ctrl-D are for the program. `proctor stop NAME` from elsewhere, or TERM to this command, stops it. If this command is killed, the \
+program is hung up, as when a window is closed.
+
+Where standard input or output is no terminal, both are pipes. The program reads the standard input of this command, to its end: \
+`echo x | proctor run -- cat`. In a loop that reads lines itself, `< /dev/null` keeps the loop's input from it. If this command is \
+killed, the program goes on, and its input ends.
 
 Examples:
   proctor run -- ./import --all
+  proctor run -- bash
   pg_dump shop | proctor run -- gzip > shop.gz
   proctor run --name import --env MODE=test -- python3 import.py",
         )
@@ -78,21 +83,29 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let name = options.name.clone().unwrap_or_else(|| name_for(&options.argv));
     session.connect(true)?;
-    let interrupts = Interrupts::catch()?;
+    let is_at_terminal = run_terminal::is_wanted();
+    let interrupts = if is_at_terminal { Interrupts::catch_all()? } else { Interrupts::catch()? };
     let since = rfc3339(proctor_sys::clock::now().wall);
     // A name that is not legal is refused by the start.
-    let input = ServiceName::parse(&name).ok().map(|name| Input::offer(&session.home, &name));
-    let offered = input.transpose()?;
+    let legal = ServiceName::parse(&name).ok();
+    let offer = |name| TerminalForRun::offer(&session.home, name);
+    let terminal = legal.as_ref().filter(|_| is_at_terminal).map(offer).transpose()?;
+    let offer = |name| Input::offer(&session.home, name);
+    let input = legal.as_ref().filter(|_| !is_at_terminal).map(offer).transpose()?;
     session.call("service.start", &definition(&options, &name))?;
-    if run_input::is_typed() && !run_input::is_in_background() {
+    if run_input::is_typed() && !is_at_terminal && !run_input::is_in_background() {
         session.terminal.note(&format!(
             "{name} reads what you type here, line by line; Ctrl-D ends its input, Ctrl-C stops it"
         ));
     }
-    let input = json!({ "services": [name], "since": since, "raw": true });
-    let mut output = Output { input, ended: false, unheard: false };
+    let terminal = terminal.map(TerminalForRun::begin).transpose()?;
+    let mut output = Output::new(&name, &since, terminal.as_ref());
     let left = !output.follow(session, &interrupts, &name)?;
-    drop(offered);
+    drop(input);
+    match terminal {
+        Some(terminal) if !left => terminal.finish(),
+        terminal => drop(terminal),
+    }
     if left {
         session.terminal.note_over(&format!(
             "left: Proctor goes on stopping {name}; `proctor remove {name}` forgets it"
@@ -142,6 +155,15 @@ struct Output {
     ended: bool,
     /// Nobody takes the output any more: the terminal or the pipe was closed.
     unheard: bool,
+    from_log: FromLog,
+}
+
+/// Streams of the program that we show from its log. A terminal shows what is written to it by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FromLog {
+    Both,
+    Stderr,
+    Nothing,
 }
 
 /// How one connection's worth of following ended.
@@ -155,6 +177,20 @@ enum Stretch {
 }
 
 impl Output {
+    fn new(name: &str, since: &str, terminal: Option<&TerminalInUse>) -> Output {
+        let from_log = match terminal {
+            None => FromLog::Both,
+            Some(TerminalInUse { with_stderr: false, .. }) => FromLog::Stderr,
+            Some(TerminalInUse { with_stderr: true, .. }) => FromLog::Nothing,
+        };
+        let mut input = json!({ "services": [name], "since": since, "raw": true });
+        if from_log == FromLog::Nothing {
+            // The end of the program is all that is waited for.
+            input["stream"] = json!("stderr");
+        }
+        Output { input, ended: false, unheard: false, from_log }
+    }
+
     /// Pass on everything until the program has ended. `false`: a second interrupt came first.
     fn follow(
         &mut self,
@@ -168,6 +204,7 @@ impl Output {
             match self.stretch(session, interrupts, name, &mut interrupted)? {
                 Stretch::Left => return Ok(false),
                 Stretch::Lost => {}
+                Stretch::Over if self.from_log == FromLog::Nothing => return Ok(true),
                 Stretch::Over => {
                     self.last_words(&mut session.another()?, interrupts)?;
                     return Ok(true);
@@ -193,9 +230,12 @@ impl Output {
                 Came::Interrupt if *interrupted => return Ok(Stretch::Left),
                 Came::Interrupt => {
                     *interrupted = true;
-                    session.terminal.note_over(&format!(
-                        "stopping {name}; Ctrl-C again leaves that to Proctor"
-                    ));
+                    // A terminal that the program uses is not ours to write to.
+                    if self.from_log == FromLog::Both {
+                        session.terminal.note_over(&format!(
+                            "stopping {name}; Ctrl-C again leaves that to Proctor"
+                        ));
+                    }
                     stop(session, name)?;
                 }
                 Came::Answer => match client.receive(PATIENCE) {
@@ -244,7 +284,9 @@ impl Output {
         logs::go_on(&mut self.input, &page.cursor);
         for item in &page.items {
             self.ended |= item.kind == Kind::Exited;
-            self.unheard = self.unheard || write_line(item).is_err();
+            if self.from_log == FromLog::Both || item.stream == StreamWord::Stderr {
+                self.unheard = self.unheard || write_line(item).is_err();
+            }
         }
         self.unheard = self.unheard || io::stdout().lock().flush().is_err();
         Ok(page.more || !page.items.is_empty())
