@@ -40,8 +40,8 @@ impl Streams {
             terminal: home.terminal(&folder.name),
             output: home.terminal_output(&folder.name),
         };
-        let offered = terminal_offer::open(&offer, &out)
-            .map_err(|error| ("open the terminal of", error))?;
+        let offered =
+            terminal_offer::open(&offer, &out).map_err(|error| ("open the terminal of", error))?;
         let (out, terminal) = match offered {
             Some(offered) => {
                 let (fd, with_stderr) = (offered.terminal, offered.with_stderr);

@@ -50,7 +50,11 @@ pub struct TerminalOffer {
 
 impl TerminalOffer {
     /// Make a terminal with the settings and the size of `like` and offer it.
-    pub fn make(paths: &OfferPaths, like: impl AsFd, with_stderr: bool) -> io::Result<TerminalOffer> {
+    pub fn make(
+        paths: &OfferPaths,
+        like: impl AsFd,
+        with_stderr: bool,
+    ) -> io::Result<TerminalOffer> {
         paths.remove();
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let master = pty::openpt(flags)?;
@@ -65,7 +69,10 @@ impl TerminalOffer {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let output = rustix::fs::open(&paths.output, flags, Mode::empty())?;
         let stderr = if with_stderr { WITH_STDERR } else { "" };
-        file::replace(&paths.terminal, format!("{}\n{stderr}\n", name.to_string_lossy()).as_bytes())?;
+        file::replace(
+            &paths.terminal,
+            format!("{}\n{stderr}\n", name.to_string_lossy()).as_bytes(),
+        )?;
         let offer = File::open(&paths.terminal)?;
         give_to_owner(&paths.terminal, &[terminal.as_fd(), output.as_fd(), offer.as_fd()])?;
         Ok(TerminalOffer { master: master.into(), terminal, output: output.into() })
@@ -108,7 +115,8 @@ pub fn open(paths: &OfferPaths, output: &Path) -> io::Result<Option<OfferedTermi
     }
     let text = String::from_utf8(bytes).map_err(io::Error::other)?;
     let (path, rest) = text.split_once('\n').unwrap_or((&text, ""));
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags =
+        OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let terminal = rustix::fs::open(path, flags, Mode::empty())?;
     if !termios::isatty(&terminal) {
         return Err(rustix::io::Errno::NOTTY.into());

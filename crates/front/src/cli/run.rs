@@ -115,7 +115,7 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let exit = last_exit(session, &name)?;
     session.call("service.remove", &json!({ "names": [name], "purge": true }))?;
     if let Some(exit) = exit.as_ref().filter(|exit| exit.kind != ExitKind::Code) {
-        session.terminal.note(&format!("{name}: {}", exit.text));
+        session.terminal.note_over(&format!("{name}: {}", exit.text));
     }
     Ok(exit.as_ref().map_or(1, exit_code))
 }
