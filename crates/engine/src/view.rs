@@ -66,7 +66,7 @@ pub struct ServiceView {
     /// `None` until the keeper has confirmed the definition.
     pub state: Option<ServiceState>,
     pub health: Option<Health>,
-    /// The latest runs that Proctor ended because they were unhealthy, oldest first. Forgotten with the daemon.
+    /// The latest runs that Proctor ended because they were unhealthy, oldest first. See `unhealthy_file`.
     pub unhealthy_runs: Vec<UnhealthyRun>,
     /// Arguments given with a restart, in place of the configured ones; secrets are masked.
     pub args_override: Option<String>,
