@@ -5,6 +5,8 @@ use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
 use crate::protocol::{Look, Shown, Voice};
 use proctor_core::home::Home;
+use proctor_core::lifecycle::Wish;
+use proctor_core::statefile;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
 use proctor_ops::table::find;
@@ -25,6 +27,9 @@ const TAKEOVER_KNOWN: Duration = Duration::from_secs(5);
 
 /// From one look for the new keeper to the next.
 const TAKEOVER_PAUSE: Duration = Duration::from_millis(10);
+
+/// Larger than any state file.
+const MAX_STATE_BYTES: u64 = 4 << 20;
 
 /// More than the identity of a boot has.
 const BOOT_ID_SIZE: u64 = 64;
@@ -230,12 +235,22 @@ enum Started {
     BySomebodyElse,
 }
 
-/// A Proctor was killed during this boot and left runs without a keeper. One that ends in order removes its socket.
+/// A Proctor was killed during this boot and left runs, or services that are to run, without a keeper. One that ends in order
+/// removes its socket.
 fn has_died(home: &Home) -> bool {
     let boot = read_small(&home.boot(), BOOT_ID_SIZE).ok();
     home.socket().exists()
         && boot.is_some_and(|boot| boot == proctor_sys::boot::id().0)
-        && has_runs(home)
+        && (has_runs(home) || has_pending_start(home))
+}
+
+/// Some service is to run: it may wait for its next start after a crash.
+fn has_pending_start(home: &Home) -> bool {
+    let services = std::fs::read_dir(home.services()).into_iter().flatten().flatten();
+    let states = services.map(|service| read_small(&service.path().join("state"), MAX_STATE_BYTES));
+    states.flatten().any(|bytes| {
+        statefile::decode(&bytes).is_ok_and(|found| found.state.machine.wish() != Wish::Down)
+    })
 }
 
 /// There is a run's output: `services/NAME/ID.out` in the runtime folder.
