@@ -95,6 +95,8 @@ impl Keeper {
             service.removing = false;
             return Ok(());
         }
+        failpoint::step(Point::DefineBegin)
+            .map_err(|e| failed(format!("cannot store {}: {e}", spec.name)))?;
         let folder = Folder::of(&self.home, &spec.name);
         file::private_dir(&folder.path)
             .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;

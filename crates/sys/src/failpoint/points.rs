@@ -73,6 +73,7 @@ points! {
     FileSettled moment "file.settled": "All are, and recorded as such.";
     FileTidied moment "file.tidied": "What lay beside them is gone, the record is there.";
 
+    DefineBegin step "define.begin": "A service is to be defined, nothing of it is stored.";
     DefineStored moment "define.stored": "A new spec is stored, the keeper has not taken it.";
     RemoveBegin moment "remove.begin": "A service is forgotten, its files are there.";
     RemoveDone moment "remove.done": "Its files are gone, nobody was told.";
