@@ -223,7 +223,17 @@ impl Home {
         self.runtime.join(format!("{name}.stdin"))
     }
 
-    /// The id of the boot that the runtime folder belongs to.
+    /// The terminal that the next run of this service has, if somebody offers one.
+    pub fn terminal(&self, name: &ServiceName) -> PathBuf {
+        self.runtime.join(format!("{name}.terminal"))
+    }
+
+    /// The FIFO for what appears on that terminal.
+    pub fn terminal_output(&self, name: &ServiceName) -> PathBuf {
+        self.runtime.join(format!("{name}.screen"))
+    }
+
+    /// Which boot the runtime folder is about.
     pub fn boot(&self) -> PathBuf {
         self.runtime.join("boot")
     }

@@ -17,6 +17,7 @@ use crate::startup::Startup;
 use crate::store::{Found, Store};
 use crate::tokens::Tokens;
 use crate::trust;
+use crate::unhealthy_file;
 use crate::witness::Witnesses;
 use proctor_core::home::Home;
 use proctor_core::wire::{PROTOCOL, ToKeeper};
@@ -103,6 +104,7 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
     let (store, startup, tokens) = plan(&home, &registry, listen).await?;
     startup.show(&registry);
     own_folder::mend(&home);
+    recall_unhealthy(&home, &registry).await;
     let (left, held) = (command::left_behind(&home), git::held_before(&home));
     if !left.is_empty() || !held.is_empty() {
         let tidy = || {
@@ -117,7 +119,7 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
     let (audit, writer) = Audit::new(&home, Arc::clone(&registry));
     tasks.spawn(writer);
     let pump = tokio::spawn(pump(incoming, Arc::clone(&registry), witnesses));
-    tasks.spawn(probes::run(Arc::clone(&registry), link.clone()));
+    tasks.spawn(probes::run(home.clone(), Arc::clone(&registry), link.clone()));
     let (sender, inbox) = mpsc::channel::<Command>(INBOX);
     tasks.spawn(own(store, startup, Arc::clone(&registry), link.clone(), inbox, audit.clone()));
     Ok(Daemon {
@@ -125,6 +127,18 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
         pump,
         _tasks: tasks,
     })
+}
+
+/// Read why earlier daemons ended runs.
+async fn recall_unhealthy(home: &Home, registry: &Registry) {
+    let (home, names) = (home.clone(), registry.checked_services());
+    let read = move || {
+        let reasons = |name| (unhealthy_file::read(&home, &name), name);
+        names.into_iter().map(reasons).filter(|(runs, _)| !runs.is_empty()).collect::<Vec<_>>()
+    };
+    for (reasons, name) in crate::blocking(read).await.unwrap_or_default() {
+        registry.recall_unhealthy(&name, reasons);
+    }
 }
 
 impl Daemon {

@@ -39,6 +39,7 @@ mod tenure;
 pub mod tokens;
 #[doc(hidden)]
 mod trust;
+mod unhealthy_file;
 pub mod untrusted;
 mod upgrade;
 mod usage;

@@ -9,7 +9,9 @@ use crate::link::Link;
 use crate::probe;
 use crate::registry::Registry;
 use crate::secrets;
+use crate::unhealthy_file;
 use proctor_core::config::HealthCheck;
+use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use proctor_core::wire::ToKeeper;
@@ -41,7 +43,7 @@ struct Checking {
 }
 
 /// Keeps the check tasks in step with the runs, for ever.
-pub(crate) async fn run(registry: Arc<Registry>, link: Link) {
+pub(crate) async fn run(home: Home, registry: Arc<Registry>, link: Link) {
     let mut tasks = JoinSet::new();
     let mut checking: BTreeMap<ServiceName, Checking> = BTreeMap::new();
     loop {
@@ -58,7 +60,12 @@ pub(crate) async fn run(registry: Arc<Registry>, link: Link) {
             }
             if let Some(wanted) = wanted {
                 let (run, check) = (wanted.run, wanted.check.clone());
-                let watch = watch(name.clone(), wanted, Arc::clone(&registry), link.clone());
+                let teller = Teller {
+                    home: home.clone(),
+                    registry: Arc::clone(&registry),
+                    link: link.clone(),
+                };
+                let watch = watch(name.clone(), wanted, teller);
                 checking.insert(name, Checking { run, check, task: tasks.spawn(watch) });
             }
         }
@@ -69,7 +76,7 @@ pub(crate) async fn run(registry: Arc<Registry>, link: Link) {
 
 /// Checks one run until this task is aborted. The keeper is told once for each run. The checks continue until
 /// it has ended the run, so that the view stays current.
-async fn watch(name: ServiceName, checked: CheckedRun, registry: Arc<Registry>, link: Link) {
+async fn watch(name: ServiceName, checked: CheckedRun, teller: Teller) {
     let (run, check) = (checked.run, &checked.check);
     let interval = Duration::from_millis(check.interval.0.max(1));
     let patience = Duration::from_millis(check.timeout.0);
@@ -80,7 +87,7 @@ async fn watch(name: ServiceName, checked: CheckedRun, registry: Arc<Registry>, 
         let asked = Instant::now();
         let result = probe::check(&check.url, patience).await;
         let health = tally.count(result, asked, clock::now().wall);
-        registry.set_health(&name, run, health.clone());
+        teller.registry.set_health(&name, run, health.clone());
         if let Health::Failing { failures, why, .. } = health
             && failures >= check.retries.max(1)
             && !told
@@ -88,15 +95,36 @@ async fn watch(name: ServiceName, checked: CheckedRun, registry: Arc<Registry>, 
             let url = secrets::hide(without_query(&check.url)).into_owned();
             let checks = FailedChecks { url, why, failures };
             tracing::warn!(service = %name, %run, "{checks}; asking the keeper to restart it");
-            registry.set_unhealthy(&name, run, checks);
             told = true;
-            if let Err(error) = link.tell(&ToKeeper::Unhealthy { name: name.clone(), run }).await {
-                tracing::error!(service = %name, %error, "cannot tell the keeper that the run is unhealthy");
-            }
+            teller.tell(&name, run, checks).await;
         }
         let pause =
             if tally.is_starting(Instant::now()) { interval.min(START_INTERVAL) } else { interval };
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// Those who hear of an unhealthy run.
+struct Teller {
+    home: Home,
+    registry: Arc<Registry>,
+    link: Link,
+}
+
+impl Teller {
+    /// Say why a run is ended, also to later daemons, and have the keeper end it.
+    async fn tell(&self, name: &ServiceName, run: RunId, checks: FailedChecks) {
+        if let Some(reasons) = self.registry.set_unhealthy(name, run, checks) {
+            let (home, service) = (self.home.clone(), name.clone());
+            let write = move || unhealthy_file::write(&home, &service, &reasons);
+            if let Ok(Err(error)) = crate::blocking(write).await {
+                tracing::warn!(service = %name, %error, "the reason is told by this daemon only");
+            }
+        }
+        let unhealthy = ToKeeper::Unhealthy { name: name.clone(), run };
+        if let Err(error) = self.link.tell(&unhealthy).await {
+            tracing::error!(service = %name, %error, "the keeper could not be told");
+        }
     }
 }
 

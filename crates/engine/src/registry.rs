@@ -7,7 +7,7 @@
 mod listeners;
 
 use crate::api::{FailedChecks, Health, View};
-use crate::board::{Board, unknown, up};
+use crate::board::{Board, Record, unknown, up};
 use crate::definition::{Definition, Origin};
 use crate::events::{Event, Events, From, Happening};
 use crate::files::Roots;
@@ -18,6 +18,7 @@ use crate::secrets;
 use crate::settings::Settings;
 use crate::source::Current;
 use crate::tokens::secret::Digest;
+use crate::view::UnhealthyRun;
 use proctor_core::access::ClientName;
 use proctor_core::config::Setting;
 use proctor_core::config::backups::Backups;
@@ -246,15 +247,41 @@ impl Registry {
         });
     }
 
-    /// Records why the keeper will be asked to end `run`.
-    pub(crate) fn set_unhealthy(&self, name: &ServiceName, run: RunId, checks: FailedChecks) {
+    /// Remembers why the keeper is asked to end `run`, before it does. Returns all reasons that are to be stored, if this one is
+    /// new.
+    pub(crate) fn set_unhealthy(
+        &self,
+        name: &ServiceName,
+        run: RunId,
+        checks: FailedChecks,
+    ) -> Option<Vec<UnhealthyRun>> {
+        let mut reasons = None;
         self.change(|board| {
             if let Some(service) = board.view.services.get_mut(name)
                 && service.state.as_ref().is_some_and(|state| up(state) == Some(run))
             {
                 let checks = Arc::new(checks);
                 service.add_unhealthy(run, Arc::clone(&checks));
+                reasons = Some(service.unhealthy_runs.clone());
                 board.events.push(Some(name), Happening::Unhealthy(checks));
+            }
+        });
+        reasons
+    }
+
+    /// The services whose runs may have been unhealthy.
+    pub(crate) fn checked_services(&self) -> Vec<ServiceName> {
+        let board = self.modify();
+        let checked = |record: &Record| record.definition.as_ref()?.health().map(drop);
+        let records = board.records.iter().filter(|(_, record)| checked(record).is_some());
+        records.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The reasons that an earlier daemon stored.
+    pub(crate) fn recall_unhealthy(&self, name: &ServiceName, reasons: Vec<UnhealthyRun>) {
+        self.change(|board| {
+            if let Some(service) = board.view.services.get_mut(name) {
+                service.unhealthy_runs = reasons;
             }
         });
     }

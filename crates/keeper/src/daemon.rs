@@ -159,6 +159,7 @@ impl Keeper {
             nice: None,
             oom_score_adj: None,
             stdio: [self.null.as_raw_fd(), 2, 2],
+            is_terminal: false,
             passed,
             record: None,
             cgroup: None,

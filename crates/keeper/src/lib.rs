@@ -22,6 +22,7 @@ mod requests;
 mod rest;
 mod runs;
 mod service;
+mod streams;
 mod takeover;
 
 pub use guard::process::{GuardOptions, run_guard};

@@ -97,6 +97,8 @@ impl Keeper {
             service.removing = false;
             return Ok(());
         }
+        failpoint::step(Point::DefineBegin)
+            .map_err(|e| failed(format!("cannot store {}: {e}", spec.name)))?;
         let folder = Folder::of(&self.home, &spec.name);
         own_folder::make_inner(&folder.path)
             .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;

@@ -7,6 +7,7 @@ use crate::own_folder;
 use crate::pump::{Command, Pipes};
 use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Run};
+use crate::streams::Streams;
 use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
 use proctor_core::name::RunId;
 use proctor_core::spec::ServiceSpec;
@@ -18,11 +19,11 @@ use proctor_sys::poll::Interest;
 use proctor_sys::process_tag::ProcessTag;
 use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
 use proctor_sys::tree::Look;
-use proctor_sys::{cgroup, clock, fifo, file, input_fifo, proc, process, signal};
+use proctor_sys::{cgroup, clock, file, proc, process, signal};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Maximum delay of an exit report while the last lines are stored. Disks can hang; reports should
@@ -191,14 +192,9 @@ impl Keeper {
         failpoint::step(Point::RunBegin).map_err(|e| failure("make", name, &e))?;
         let exec = &spec.exec;
         let owner = exec.credentials.as_ref().map(|c| (c.uid, c.gid));
-        let [out, err] = folder.fifos(header.run);
-        let out = fifo::create(&out, owner)
-            .map_err(|e| failure("create the output pipes of", name, &e))?;
-        let err = fifo::create(&err, owner)
-            .map_err(|e| failure("create the output pipes of", name, &e))?;
-        failpoint::step(Point::RunPipes)
-            .map_err(|e| failure("create the output pipes of", name, &e))?;
-        self.guard_pipes(slot, &spec.name, header.run, &[out.ours.as_fd(), err.ours.as_fd()]);
+        let streams = Streams::make(&self.home, folder, header.run, owner)
+            .map_err(|(step, error)| failure(step, name, &error))?;
+        self.guard_pipes(slot, &spec.name, header.run, &streams.ours());
         let walks_in = self.walks_in;
         let id = self.mark_value(name, header.run);
         let home = self.home.explicit().map(|path| path.display().to_string());
@@ -208,8 +204,7 @@ impl Keeper {
         // The next daemon sends it: a shortage, not a fault of the service.
         let missing = || failure("find the environment of", name, &rustix::io::Errno::AGAIN.into());
         let environment = self.environments.of(exec, &marks).ok_or_else(missing)?;
-        let input = input_fifo::take(&self.home.input(&spec.name));
-        let input = input.as_ref().map_or(self.null.as_raw_fd(), AsRawFd::as_raw_fd);
+        let input = streams.input(&self.home, &spec.name);
         let spawned = spawn::spawn(&Plan {
             program: None,
             argv: &exec.argv,
@@ -220,7 +215,8 @@ impl Keeper {
             limits: &self.limits_for(&exec.limits),
             nice: exec.nice,
             oom_score_adj: exec.oom_score_adj,
-            stdio: [input, out.theirs.as_raw_fd(), err.theirs.as_raw_fd()],
+            stdio: streams.stdio(input.as_ref().map_or(self.null.as_fd(), AsFd::as_fd)),
+            is_terminal: streams.has_terminal(),
             passed: &[],
             record: Some(Record { file: &record, offset, run: header.run }),
             cgroup: group.as_ref().map(|(_, folder)| Group { folder, walks_in }),
@@ -240,7 +236,7 @@ impl Keeper {
             killed: false,
             left: 0,
         };
-        Ok((run, [out.ours, err.ours]))
+        Ok((run, streams.used()))
     }
 
     /// Checks whether the program was executed, when the report is readable or the child has ended.

@@ -26,14 +26,19 @@ pub struct Ends {
 pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0)?;
-    let theirs =
-        rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
+    let ends = open_both(path)?;
     if let Some((uid, gid)) = owner {
         let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
-        rustix::fs::fchown(&theirs, Some(uid), Some(gid))?;
+        rustix::fs::fchown(&ends.theirs, Some(uid), Some(gid))?;
     }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(Ends { ours: rustix::fs::open(path, flags, Mode::empty())?, theirs })
+    Ok(ends)
+}
+
+/// Open both ends of a FIFO that nobody has to write to.
+pub(crate) fn open_both(path: &Path) -> io::Result<Ends> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let theirs = rustix::fs::open(path, flags, Mode::empty())?;
+    Ok(Ends { ours: open(path)?, theirs })
 }
 
 /// Grows the buffer to [`CAPACITY`]. Use it only for pipes that need it: the kernel's page list

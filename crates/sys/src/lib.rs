@@ -40,6 +40,7 @@ mod sockdiag;
 pub mod socket;
 pub mod spawn;
 pub mod special_file_wait;
+pub mod terminal_offer;
 pub mod tree;
 pub mod user;
 pub mod vanish;

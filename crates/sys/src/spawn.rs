@@ -42,7 +42,9 @@ pub struct Plan<'a> {
     pub oom_score_adj: Option<i32>,
     /// Standard input, output and error.
     pub stdio: [RawFd; 3],
-    /// Descriptors that the child gets as 3, 4, …
+    /// Standard input is a terminal that becomes the controlling one.
+    pub is_terminal: bool,
+    /// Descriptors to be found at 3, 4, …
     pub passed: &'a [BorrowedFd<'a>],
     /// The record into which the child writes its identity.
     pub record: Option<Record<'a>>,
@@ -122,6 +124,7 @@ pub enum Outcome {
 pub(crate) enum Step {
     Session = 1,
     Stdio,
+    Terminal,
     Cgroup,
     Umask,
     Limits,
@@ -249,6 +252,7 @@ fn step_words(step: u8) -> &'static str {
     const WORDS: &[(Step, &str)] = &[
         (Step::Session, "begin a session for"),
         (Step::Stdio, "connect the output of"),
+        (Step::Terminal, "attach the terminal of"),
         (Step::Cgroup, "enter the cgroup for"),
         (Step::Umask, "set the umask of"),
         (Step::Limits, "set the limits of"),

@@ -10,6 +10,7 @@ mod home;
 mod http;
 mod mcp;
 mod process;
+mod pty;
 mod sweep;
 mod wait;
 
@@ -21,4 +22,5 @@ pub use process::{
     Recorded, alive, children, descendants_alive, finish, free_port, kill9, recorded, running,
     signal, with_variable,
 };
+pub use pty::Pty;
 pub use wait::{wait_for, wait_until};

@@ -1,7 +1,7 @@
 //! Ctrl-C for commands that stay: a signal to wait for next to the connection, instead of an end.
 
 use super::Failure;
-use proctor_sys::signal::{SIGHUP, SIGINT, SIGTERM, Signals, Wake};
+use proctor_sys::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, Signals, Wake};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -23,7 +23,12 @@ impl Interrupts {
         Ok(Interrupts(Signals::new(&[SIGINT, SIGTERM, SIGHUP])?))
     }
 
-    /// Waits for a response on a connection, or for an interrupt.
+    /// Like [`Interrupts::catch`], and SIGQUIT as well: somebody whose terminal is changed must put it back first.
+    pub(crate) fn catch_all() -> Result<Interrupts, Failure> {
+        Ok(Interrupts(Signals::new(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])?))
+    }
+
+    /// Wait for an answer on a connection, or for an interrupt.
     pub(crate) fn wait(&self, connection: impl AsFd, limit: Duration) -> Result<Came, Failure> {
         Ok(match self.0.wait(connection.as_fd(), limit)? {
             Wake::Signal(_) => Came::Interrupt,

@@ -21,6 +21,7 @@ mod progress;
 mod reference;
 mod run;
 mod run_input;
+mod run_terminal;
 mod session;
 mod terminal;
 mod tree;

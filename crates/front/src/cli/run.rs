@@ -3,6 +3,7 @@
 
 use super::interrupt::{Came, Interrupts};
 use super::run_input::{self, Input};
+use super::run_terminal::{self, TerminalForRun, TerminalInUse};
 use super::session::Session;
 use super::{Ended, Failure, caller, logs};
 use crate::client::{Breaker, CallError, Client};
@@ -60,13 +61,17 @@ pub(crate) fn command() -> Command {
 Ctrl-C stops the program with all its processes. It is not restarted, and the service is removed at its end. It is listed by \
 `proctor list` while it runs.
 
-The program reads the standard input of this command to its end: `echo x | proctor run -- cat`. At a terminal it reads the lines you \
-type, and Ctrl-D ends its input. Input and output are pipes, so a shell shows no prompt and full-screen programs do not work. In a \
-loop that reads lines itself, use `< /dev/null`. If this command is killed, the program keeps running, and its \
-input ends.
+At a terminal the program has a terminal of its own, of the same size: shells, editors and colours work, and Ctrl-C, Ctrl-Z and \
+Ctrl-D reach the program. To stop it from elsewhere, use `proctor stop NAME`, or send TERM to this command. If this command is \
+killed, the program gets a hangup, as when a window is closed.
+
+If standard input or output is not a terminal, both are pipes. The program reads the standard input of this command to its end: \
+`echo x | proctor run -- cat`. In a loop that reads lines itself, use `< /dev/null`. If this command is killed, the program keeps \
+running, and its input ends.
 
 Examples:
   proctor run -- ./import --all
+  proctor run -- bash
   pg_dump shop | proctor run -- gzip > shop.gz
   proctor run --name import --env MODE=test -- python3 import.py",
         )
@@ -78,21 +83,29 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let name = options.name.clone().unwrap_or_else(|| name_for(&options.argv));
     session.connect(true)?;
-    let interrupts = Interrupts::catch()?;
+    let is_at_terminal = run_terminal::is_wanted();
+    let interrupts = if is_at_terminal { Interrupts::catch_all()? } else { Interrupts::catch()? };
     let since = rfc3339(proctor_sys::clock::now().wall);
     // The start rejects an invalid name.
-    let input = ServiceName::parse(&name).ok().map(|name| Input::offer(&session.home, &name));
-    let offered = input.transpose()?;
+    let legal = ServiceName::parse(&name).ok();
+    let offer = |name| TerminalForRun::offer(&session.home, name);
+    let terminal = legal.as_ref().filter(|_| is_at_terminal).map(offer).transpose()?;
+    let offer = |name| Input::offer(&session.home, name);
+    let input = legal.as_ref().filter(|_| !is_at_terminal).map(offer).transpose()?;
     session.call("service.start", &definition(&options, &name))?;
-    if run_input::is_typed() && !run_input::is_in_background() {
+    if run_input::is_typed() && !is_at_terminal && !run_input::is_in_background() {
         session.terminal.note(&format!(
             "{name} reads the lines you type here; Ctrl-D ends its input, Ctrl-C stops it"
         ));
     }
-    let input = json!({ "services": [name], "since": since, "raw": true });
-    let mut output = Output { input, ended: false, unheard: false };
+    let terminal = terminal.map(TerminalForRun::begin).transpose()?;
+    let mut output = Output::new(&name, &since, terminal.as_ref());
     let left = !output.follow(session, &interrupts, &name)?;
-    drop(offered);
+    drop(input);
+    match terminal {
+        Some(terminal) if !left => terminal.finish(),
+        terminal => drop(terminal),
+    }
     if left {
         session.terminal.note_over(&format!(
             "left: Proctor continues to stop {name}; remove it with `proctor remove {name}`"
@@ -102,7 +115,7 @@ pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     let exit = last_exit(session, &name)?;
     session.call("service.remove", &json!({ "names": [name], "purge": true }))?;
     if let Some(exit) = exit.as_ref().filter(|exit| exit.kind != ExitKind::Code) {
-        session.terminal.note(&format!("{name}: {}", exit.text));
+        session.terminal.note_over(&format!("{name}: {}", exit.text));
     }
     Ok(exit.as_ref().map_or(1, exit_code))
 }
@@ -142,6 +155,15 @@ struct Output {
     ended: bool,
     /// True if the terminal or the pipe was closed.
     unheard: bool,
+    from_log: FromLog,
+}
+
+/// Streams of the program that we show from its log. A terminal shows what is written to it by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FromLog {
+    Both,
+    Stderr,
+    Nothing,
 }
 
 /// Result of following over one connection.
@@ -155,7 +177,21 @@ enum Stretch {
 }
 
 impl Output {
-    /// Passes on all output until the program has ended. Returns false if a second interrupt came first.
+    fn new(name: &str, since: &str, terminal: Option<&TerminalInUse>) -> Output {
+        let from_log = match terminal {
+            None => FromLog::Both,
+            Some(TerminalInUse { with_stderr: false, .. }) => FromLog::Stderr,
+            Some(TerminalInUse { with_stderr: true, .. }) => FromLog::Nothing,
+        };
+        let mut input = json!({ "services": [name], "since": since, "raw": true });
+        if from_log == FromLog::Nothing {
+            // The end of the program is all that is waited for.
+            input["stream"] = json!("stderr");
+        }
+        Output { input, ended: false, unheard: false, from_log }
+    }
+
+    /// Pass on everything until the program has ended. `false`: a second interrupt came first.
     fn follow(
         &mut self,
         session: &Session<'_>,
@@ -168,6 +204,7 @@ impl Output {
             match self.stretch(session, interrupts, name, &mut interrupted)? {
                 Stretch::Left => return Ok(false),
                 Stretch::Lost => {}
+                Stretch::Over if self.from_log == FromLog::Nothing => return Ok(true),
                 Stretch::Over => {
                     self.last_words(&mut session.another()?, interrupts)?;
                     return Ok(true);
@@ -193,9 +230,12 @@ impl Output {
                 Came::Interrupt if *interrupted => return Ok(Stretch::Left),
                 Came::Interrupt => {
                     *interrupted = true;
-                    session.terminal.note_over(&format!(
-                        "stopping {name}; press Ctrl-C again to let Proctor finish that"
-                    ));
+                    // A terminal that the program uses is not ours to write to.
+                    if self.from_log == FromLog::Both {
+                        session.terminal.note_over(&format!(
+                            "stopping {name}; Ctrl-C again leaves that to Proctor"
+                        ));
+                    }
                     stop(session, name)?;
                 }
                 Came::Answer => match client.receive(PATIENCE) {
@@ -245,7 +285,9 @@ impl Output {
         logs::go_on(&mut self.input, &page.cursor);
         for item in &page.items {
             self.ended |= item.kind == Kind::Exited;
-            self.unheard = self.unheard || write_line(item).is_err();
+            if self.from_log == FromLog::Both || item.stream == StreamWord::Stderr {
+                self.unheard = self.unheard || write_line(item).is_err();
+            }
         }
         self.unheard = self.unheard || io::stdout().lock().flush().is_err();
         Ok(page.more || !page.items.is_empty())

@@ -5,6 +5,8 @@ use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
 use crate::protocol::{Look, Shown, Voice};
 use proctor_core::home::{FolderRule, Home, OwnFolder};
+use proctor_core::lifecycle::Wish;
+use proctor_core::statefile;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
 use proctor_ops::table::find;
@@ -29,7 +31,10 @@ const TAKEOVER_KNOWN: Duration = Duration::from_secs(5);
 /// Pause between two attempts to find the new keeper.
 const TAKEOVER_PAUSE: Duration = Duration::from_millis(10);
 
-/// Maximum size of a boot id.
+/// Larger than any state file.
+const MAX_STATE_BYTES: u64 = 4 << 20;
+
+/// More than the identity of a boot has.
 const BOOT_ID_SIZE: u64 = 64;
 
 pub(crate) struct Session<'a> {
@@ -243,7 +248,18 @@ enum Started {
 fn has_died(home: &Home) -> bool {
     let boot = read_small(&home.boot(), BOOT_ID_SIZE).ok();
     let left = home.socket().exists() && boot.is_some_and(|boot| boot == proctor_sys::boot::id().0);
-    (left || is_noted(home)) && has_runs(home) || has_lost_runs(home)
+    let has_work = || has_runs(home) || has_pending_start(home);
+    (left || is_noted(home)) && has_work() || has_lost_runs(home)
+}
+
+/// Returns true if some service is to run: it may wait for its next start after a crash.
+fn has_pending_start(home: &Home) -> bool {
+    let names = own_folder::names(&home.services(), OwnFolder::Services.rule()).unwrap_or_default();
+    let state = |name: OsString| home.services().join(name).join("state");
+    let states = names.into_iter().map(|name| read_small(&state(name), MAX_STATE_BYTES));
+    states.flatten().any(|bytes| {
+        statefile::decode(&bytes).is_ok_and(|found| found.state.machine.wish() != Wish::Down)
+    })
 }
 
 /// The note of a Proctor that did not end in order during this boot.

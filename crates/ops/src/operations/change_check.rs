@@ -8,7 +8,7 @@ use crate::file::Here;
 use crate::git::brief;
 use crate::input::seconds_of;
 use crate::operation::{About, Context, Effect, Meta, Operation, Role, Target};
-use crate::settle::{Goal, before, report, settle};
+use crate::settle::{Goal, before, crash_loop, report, settle};
 use crate::show::{Page, Show, Style};
 use crate::status::State;
 use crate::status::output::{last_lines, last_run};
@@ -230,6 +230,20 @@ async fn tried(
     let befores = before(context, names, Goal::Restart);
     context.engine.restart(names, RestartWith::default()).await?;
     settle(context, Goal::Restart, &befores, deadline.duration_since(Instant::now())).await;
+    tokio::select! {
+        biased;
+        waited = waited(context, names, input, deadline) => waited,
+        why = crash_loop(context, &befores, deadline) => Ok(vec![why]),
+    }
+}
+
+/// Wait until all is well or the time is over.
+async fn waited(
+    context: &Context,
+    names: &[ServiceName],
+    input: &Input,
+    deadline: Instant,
+) -> Result<Vec<String>, OpError> {
     let until = if input.log.is_some() { Until::Log } else { Until::Ready };
     let waiting = Wait { context, names, until, port: None, deadline };
     let waited = match &input.log {

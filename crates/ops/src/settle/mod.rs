@@ -205,7 +205,56 @@ pub(crate) async fn settle(
     }
 }
 
-/// Result for the services of a change.
+/// Ended runs that are certain to be a crash loop: one alone may have come too early for something it needs.
+const CRASH_LOOP_RUNS: u32 = 2;
+
+/// Wait until a service that was restarted cannot be well before `deadline`: it has failed, it has crashed again and again, or its next
+/// run comes too late. Returns that as a sentence; never returns where all go on.
+pub(crate) async fn crash_loop(context: &Context, befores: &[Before], deadline: Instant) -> String {
+    let mut crashes: HashMap<&ServiceName, (RunId, u32)> = HashMap::new();
+    loop {
+        let left = deadline.duration_since(Instant::now());
+        let now = proctor_sys::clock::now();
+        let (generation, found) = context.engine.read(|view| {
+            let found = befores.iter().find_map(|before| {
+                let service = view.services.get(&before.name)?;
+                let state = service.state.as_ref().filter(|state| ended_anew(before, state))?;
+                let last = state.last_exit.as_ref().map_or(RunId::NONE, |exit| exit.run);
+                let (seen, times) = crashes.entry(&before.name).or_insert((RunId::NONE, 0));
+                if *seen != last {
+                    (*seen, *times) = (last, *times + 1);
+                }
+                let is_certain = match &state.phase {
+                    PhaseView::Failed { .. } | PhaseView::Cooling { .. } | PhaseView::Down => true,
+                    PhaseView::Backoff { until } => {
+                        let wait = Duration::from_millis(until.0.saturating_sub(now.mono.0));
+                        *times >= CRASH_LOOP_RUNS || wait >= left
+                    }
+                    PhaseView::Starting { .. }
+                    | PhaseView::Up { .. }
+                    | PhaseView::Stopping { .. }
+                    | PhaseView::Held => false,
+                };
+                is_certain.then(|| crash_sentence(&ServiceStatus::of(service, now, None), *times))
+            });
+            (view.generation, found)
+        });
+        match found {
+            Some(sentence) => return sentence,
+            None => drop(context.engine.changed(generation).await),
+        }
+    }
+}
+
+/// `web has ended 2 times since it was restarted: exit code 1; it is backoff`.
+fn crash_sentence(service: &ServiceStatus, times: u32) -> String {
+    let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+    let why = service.last_exit.as_ref().map_or("unknown", |exit| &exit.text);
+    let (name, state) = (&service.name, service.state.as_str());
+    format!("{name} has ended {times} since it was restarted: {why}; it is {state}")
+}
+
+/// What became of the services that were asked to change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
     /// Every service reached a stable state

@@ -18,7 +18,9 @@ pub enum Fit {
     Drop(u8),
     /// Cut with `…`, down to this many columns.
     Shrink(usize),
-    /// Cut like [`Fit::Shrink`]; if that is not enough, dropped like [`Fit::Drop`].
+    /// Cut like [`Fit::Shrink`], to the first number; to the second before the last column of the others is left out.
+    ShrinkTwice(usize, usize),
+    /// Cut like [`Fit::Shrink`]; if that is not enough, left out like [`Fit::Drop`].
     ShrinkThenDrop(usize, u8),
 }
 
@@ -26,16 +28,26 @@ impl Fit {
     /// Minimum width after a cut.
     fn least(self) -> Option<usize> {
         match self {
-            Fit::Shrink(least) | Fit::ShrinkThenDrop(least, _) => Some(least),
+            Fit::Shrink(least) | Fit::ShrinkTwice(least, _) | Fit::ShrinkThenDrop(least, _) => {
+                Some(least)
+            }
             Fit::Keep | Fit::Drop(_) => None,
         }
     }
 
-    /// Priority of dropping; the highest first.
+    /// The same when only one column is left that could be left out.
+    fn very_least(self) -> Option<usize> {
+        match self {
+            Fit::ShrinkTwice(_, least) => Some(least),
+            Fit::Keep | Fit::Drop(_) | Fit::Shrink(_) | Fit::ShrinkThenDrop(..) => self.least(),
+        }
+    }
+
+    /// The higher, the sooner it is left out.
     fn priority(self) -> Option<u8> {
         match self {
             Fit::Drop(priority) | Fit::ShrinkThenDrop(_, priority) => Some(priority),
-            Fit::Keep | Fit::Shrink(_) => None,
+            Fit::Keep | Fit::Shrink(_) | Fit::ShrinkTwice(..) => None,
         }
     }
 }
@@ -120,10 +132,15 @@ impl Table {
         let mut widths: Vec<Option<usize>> =
             (0..self.columns.len()).map(|at| self.natural(at)).collect();
         let Some(room) = room else { return widths };
-        self.shrink(&mut widths, room);
+        self.shrink(&mut widths, room, Fit::least);
         while total(&widths) > room {
             let Some(at) = self.next_to_drop(&widths) else { break };
-            widths[at] = None;
+            let last = widths[at].take();
+            if self.next_to_drop(&widths).is_none() {
+                widths[at] = last;
+                self.shrink(&mut widths, room, Fit::very_least);
+                widths[at] = last.filter(|_| total(&widths) <= room);
+            }
         }
         self.grow_back(&mut widths, room);
         widths
@@ -136,10 +153,10 @@ impl Table {
     }
 
     /// Shrinks columns from the last to the first until they fit.
-    fn shrink(&self, widths: &mut [Option<usize>], room: usize) {
+    fn shrink(&self, widths: &mut [Option<usize>], room: usize, least: fn(Fit) -> Option<usize>) {
         for at in (0..widths.len()).rev() {
             let excess = total(widths).saturating_sub(room);
-            if let (Some(least), Some(width)) = (self.columns[at].fit.least(), &mut widths[at]) {
+            if let (Some(least), Some(width)) = (least(self.columns[at].fit), &mut widths[at]) {
                 let least = least.min(*width);
                 *width = width.saturating_sub(excess).max(least);
             }

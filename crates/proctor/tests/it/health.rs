@@ -1,7 +1,7 @@
 //! The HTTP health check.
 
 use crate::support::{LIMIT, pid, status, up, wait_state, web};
-use proctor_testkit::{Home, free_port, wait_until};
+use proctor_testkit::{Home, free_port, kill9, wait_until};
 
 /// A service that responds with this status, and whose failures count from the first.
 fn checked(status_code: &str, more: &[&str], keys: &str) -> Home {
@@ -111,4 +111,11 @@ fn status_logs_and_events_say_that_a_run_was_ended_as_unhealthy() {
     for text in [failed.to_string(), text, logs, events] {
         assert!(!text.contains("hidden"), "{text}");
     }
+    let daemon = home.daemon_pid();
+    kill9(daemon);
+    wait_until("a new daemon", LIMIT, || home.daemon_pid() != daemon);
+    let text = home.ok(["status", "web"]);
+    assert!(text.contains(&reason), "a new daemon knows it, too: {text}");
+    let logs = home.ok(["logs", "web"]);
+    assert_eq!(logs.matches(&format!("was ended by SIGTERM ({reason})")).count(), 2, "{logs}");
 }

@@ -49,6 +49,7 @@ mod proctor_itself;
 mod requests;
 mod restarts;
 mod run_input;
+mod run_terminal;
 mod secrets;
 mod settings;
 mod stored_bytes;

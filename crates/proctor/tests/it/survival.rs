@@ -179,3 +179,16 @@ fn after_an_end_in_order_a_command_that_looks_starts_nothing() {
     let (code, said) = home.fail(["list"]);
     assert!(code == 5 && said.contains("Proctor is not running"), "{said}");
 }
+
+#[test]
+fn a_restart_that_was_pending_when_all_died_is_taken_over_by_any_command() {
+    let home = up(&web(&[], "restart: { delay: 3600 }"));
+    kill9(pid(&home, "web"));
+    crate::support::wait_state(&home, "web", "backoff");
+    kill_proctor(&home);
+    let output = home.run(["status", "web"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("has taken over"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(status(&home, "web")["state"], "backoff");
+}

@@ -240,3 +240,22 @@ fn who_interrupts_a_change_that_is_over_has_its_answer() {
         "{error}"
     );
 }
+
+#[test]
+fn a_change_that_makes_a_crash_loop_is_taken_back_as_soon_as_that_is_certain() {
+    let home = script();
+    let config = "supervisor:\n  roots: [app]\n  services:\n    web: { command: sh app/web.sh, restart: { delay: 1 } }\n";
+    home.write("proctor.yaml", config);
+    home.ok(["up", "-d"]);
+    let diff = "--- a/web.sh\n+++ b/web.sh\n@@ -1,2 +1,2 @@\n-echo hello from one\n+echo broken; exit 7\n exec sleep 100000\n";
+    // Longer than a test may take: it must not be waited for.
+    for until in [&["--timeout", "86000"][..], &["--timeout", "86000", "--log", "never said"][..]] {
+        let mut words = vec!["change", "web", "--diff", diff];
+        words.extend(until);
+        let (code, said) = home.fail(words);
+        assert_eq!(code, 4, "{said}");
+        assert!(said.contains("web has ended") && said.contains("exit code 7"), "{said}");
+        assert!(said.contains("broken"), "its last lines: {said}");
+        assert_eq!(content(&home, "web.sh"), GOOD.as_bytes());
+    }
+}

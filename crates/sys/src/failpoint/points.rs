@@ -74,6 +74,7 @@ points! {
     FileSettled moment "file.settled": "All files are changed, and that is recorded.";
     FileTidied moment "file.tidied": "The temporary files are gone; the record still exists.";
 
+    DefineBegin step "define.begin": "A service is to be defined, nothing of it is stored.";
     DefineStored moment "define.stored": "A new spec is stored, the keeper has not taken it.";
     RemoveBegin moment "remove.begin": "A service is forgotten; its files still exist.";
     RemoveDone moment "remove.done": "Its files are gone; the daemon was not notified.";

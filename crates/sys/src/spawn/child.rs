@@ -53,6 +53,10 @@ fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
         enter_cgroup(p)?;
     }
     arrange_descriptors(p).map_err(Failed::at(Step::Stdio))?;
+    if p.is_terminal {
+        let stdin = [libc::STDIN_FILENO as usize, libc::TIOCSCTTY as usize, 0];
+        raw::plain(libc::SYS_ioctl, stdin).map_err(Failed::at(Step::Terminal))?;
+    }
     set_attributes(p)?;
     set_identity(p)?;
     change_dir(p).map_err(Failed::at(Step::WorkingDir))?;

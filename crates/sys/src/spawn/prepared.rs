@@ -26,6 +26,7 @@ pub(super) struct Prepared {
     pub(super) nice: Option<i32>,
     pub(super) oom_score: Option<CString>,
     pub(super) stdio: [RawFd; 3],
+    pub(super) is_terminal: bool,
     pub(super) passed: Vec<RawFd>,
     pub(super) record: Option<(RawFd, libc::off_t, RunId)>,
     pub(super) cgroup: Option<RawFd>,
@@ -151,6 +152,7 @@ impl Prepared {
             nice: plan.nice,
             oom_score: plan.oom_score_adj.map(|n| CString::new(n.to_string())).transpose()?,
             stdio: plan.stdio,
+            is_terminal: plan.is_terminal,
             passed: passed.iter().map(AsRawFd::as_raw_fd).collect(),
             record: plan
                 .record
