@@ -5,10 +5,9 @@
 
 use crate::name::ServiceName;
 use crate::time::Millis;
-use serde::{Deserialize, Serialize};
 
 /// Everything the keeper knows about a service before it runs.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServiceSpec {
     pub name: ServiceName,
     pub exec: ExecSpec,
@@ -18,7 +17,7 @@ pub struct ServiceSpec {
 }
 
 /// How the process is made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecSpec {
     /// Program and arguments; never empty. A program without `/` is looked up in the service's `PATH`.
     pub argv: Vec<String>,
@@ -36,10 +35,10 @@ pub struct ExecSpec {
 
 /// An environment shared by many services, named by a hash of its content: a thousand services that
 /// inherit the same shell cost one copy of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EnvId(pub u64);
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub uid: u32,
     pub gid: u32,
@@ -47,7 +46,7 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     pub resource: Resource,
     /// `None` is "unlimited".
@@ -56,7 +55,7 @@ pub struct Limit {
 }
 
 /// The resources of `setrlimit` that a service may be limited in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     AddressSpace,
     Core,
@@ -69,7 +68,7 @@ pub enum Resource {
     Stack,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopSpec {
     /// Signal number that asks the service to end.
     pub signal: i32,
@@ -79,14 +78,13 @@ pub struct StopSpec {
 }
 
 /// What an orderly end of Proctor does to a running service. A crash always leaves it running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnShutdown {
     Stop,
     Leave,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RestartSpec {
     pub policy: Policy,
     /// Exit codes that count as success; zero unless configured.
@@ -117,8 +115,7 @@ impl RestartSpec {
     pub const MOST_RESTARTS: u32 = 1000;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// Restart after every exit.
     Always,
@@ -131,7 +128,7 @@ pub enum Policy {
 }
 
 /// Rotation and retention of each of the service's two streams.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSpec {
     /// A segment is closed at the first line end after this many bytes.
     pub segment_bytes: u64,
@@ -145,8 +142,7 @@ pub struct LogSpec {
 }
 
 /// The choice for a disk that is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFull {
     /// Delete the service's oldest closed segments; when there are none, count and drop output, with a mark in the log.
     Drop,

@@ -10,7 +10,7 @@ use crate::service::{Main, Policies, Run, Service};
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Machine;
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{BootId, Identity, StoredSpec};
+use proctor_core::record::{BootId, Identity};
 use proctor_core::spec::ServiceSpec;
 use proctor_sys::file::{self, Lock};
 use proctor_sys::poll::Interest;
@@ -112,9 +112,8 @@ impl Keeper {
         let Some(service) = self.services.get_mut(slot) else { return };
         let folder = Folder::of(&self.home, &service.name);
         let _ = file::private_dir(&folder.path);
-        let spec = service.spec.as_deref();
-        if let Some(spec) = spec.and_then(|bytes| postcard::from_bytes::<ServiceSpec>(bytes).ok())
-            && let Err(error) = records::write(&folder.spec(), &StoredSpec(spec))
+        if let Some(spec) = service.spec.as_deref()
+            && let Err(error) = records::write_encoded::<ServiceSpec>(&folder.spec(), spec)
         {
             log!("{error}");
         }

@@ -14,8 +14,10 @@ use crate::records::{self, Folder, StoreError};
 use crate::service::{Main, Policies, Run, Service};
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{BootId, Identity, StoredSpec};
+use proctor_core::record::{BootId, Identity};
+use proctor_core::spec::ServiceSpec;
 use proctor_core::statefile::{Found as FoundState, Layout, RunHeader};
+use proctor_core::stored;
 use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
@@ -90,7 +92,7 @@ impl Keeper {
 
     fn take_over_service(&mut self, name: &ServiceName) {
         let folder = Folder::of(&self.home, name);
-        let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
+        let spec = said(records::read::<ServiceSpec>(&folder.spec()));
         let spec = spec.filter(|spec| is_of(name, &spec.name, &folder.spec()));
         let state = records::read_state(&folder.state(), name);
         let runs = folder.runs();
@@ -102,7 +104,7 @@ impl Keeper {
         let current = machine.run();
         let (encoded, policies) = match spec {
             Some(spec) => {
-                let encoded = postcard::to_allocvec(&spec).unwrap_or_default();
+                let encoded = stored::spec::encode(&spec);
                 (Some(encoded.into()), self.services.policies(&spec))
             }
             None => {

@@ -2,17 +2,16 @@
 
 use crate::spec::RestartSpec;
 use crate::time::{Millis, Mono};
-use serde::{Deserialize, Serialize};
 
 /// Restarts remembered for the window: the memory of a service is bounded. The configuration allows no higher
 /// `max_restarts`; no limit at all stays no limit.
 const MAX_REMEMBERED: usize = RestartSpec::MOST_RESTARTS as usize;
 
 /// The crash restarts of a service: those in the window, and how many in a row without a stable run.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Budget {
-    recent: Vec<Mono>,
-    streak: u32,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Budget {
+    pub(crate) recent: Vec<Mono>,
+    pub(crate) streak: u32,
 }
 
 impl Budget {
