@@ -212,9 +212,9 @@ impl Played {
     fn react(&mut self, message: ToKeeper) -> Vec<FromKeeper> {
         match message {
             ToKeeper::Hello { .. } => self.greet(),
-            ToKeeper::Environment { .. } | ToKeeper::Unhealthy { .. } | ToKeeper::Unknown { .. } => {
-                Vec::new()
-            }
+            ToKeeper::Environment { .. }
+            | ToKeeper::Unhealthy { .. }
+            | ToKeeper::Unknown { .. } => Vec::new(),
             _ if self.manners.mute => Vec::new(),
             ToKeeper::Define { request, spec } => {
                 if self.manners.refuses.contains(&spec.name) {
