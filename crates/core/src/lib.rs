@@ -22,6 +22,7 @@ pub mod rooted;
 pub mod shell_syntax;
 pub mod spec;
 pub mod statefile;
+pub mod stored;
 pub mod text;
 pub mod time;
 pub mod wire;

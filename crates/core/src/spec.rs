@@ -6,10 +6,9 @@
 
 use crate::name::ServiceName;
 use crate::time::Millis;
-use serde::{Deserialize, Serialize};
 
 /// All settings of a service that the keeper knows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServiceSpec {
     pub name: ServiceName,
     pub exec: ExecSpec,
@@ -19,7 +18,7 @@ pub struct ServiceSpec {
 }
 
 /// The program to execute and its environment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecSpec {
     /// Program and arguments; never empty. A program without `/` is looked up in the service's
     /// `PATH`.
@@ -38,10 +37,10 @@ pub struct ExecSpec {
 
 /// An environment shared by many services, named by a hash of its content. A thousand services that
 /// inherit the same shell cost one copy of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EnvId(pub u64);
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub uid: u32,
     pub gid: u32,
@@ -49,7 +48,7 @@ pub struct Credentials {
     pub groups: Vec<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limit {
     pub resource: Resource,
     /// `None` means unlimited.
@@ -58,7 +57,7 @@ pub struct Limit {
 }
 
 /// The `setrlimit` resources that a service can limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resource {
     AddressSpace,
     Core,
@@ -71,7 +70,7 @@ pub enum Resource {
     Stack,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopSpec {
     /// Number of the signal that asks the service to end.
     pub signal: i32,
@@ -82,14 +81,13 @@ pub struct StopSpec {
 
 /// The effect of an orderly shutdown of Proctor on a running service. A crash always leaves the
 /// service running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnShutdown {
     Stop,
     Leave,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RestartSpec {
     pub policy: Policy,
     /// Exit codes that count as success; zero unless configured.
@@ -122,8 +120,7 @@ impl RestartSpec {
     pub const MOST_RESTARTS: u32 = 1000;
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// Restart after every exit.
     Always,
@@ -136,7 +133,7 @@ pub enum Policy {
 }
 
 /// Rotation and retention of each of the service's two streams.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSpec {
     /// A segment is closed at the first line end after this many bytes,
     pub segment_bytes: u64,
@@ -150,8 +147,7 @@ pub struct LogSpec {
 }
 
 /// The reaction to a full disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFull {
     /// Deletes the service's oldest closed segments. If there are none, drops output, counts it and
     /// marks the gap in the log.

@@ -12,11 +12,10 @@
 use crate::lifecycle::Machine;
 use crate::name::{RunId, ServiceName};
 use crate::record::{IDENTITY_SIZE, Identity, RecordError, checksum};
+use crate::stored::{self, Format, v1};
 use crate::time::Wall;
-use serde::{Deserialize, Serialize};
 
 const MAGIC: [u8; 4] = *b"PRST";
-const VERSION: u16 = 1;
 const HEADER: usize = 16;
 const PLACE_HEADER: usize = 16;
 
@@ -32,7 +31,7 @@ const SLACK: usize = 128;
 const MOST: usize = 1 << 20;
 
 /// Wish, phase, budget and counters as of the last change, and the most recent run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StoredState {
     pub name: ServiceName,
     pub machine: Machine,
@@ -40,7 +39,7 @@ pub struct StoredState {
 }
 
 /// Facts about a run that are known before its process exists.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunHeader {
     pub run: RunId,
     pub started: Wall,
@@ -51,6 +50,8 @@ pub struct RunHeader {
 /// The layout of an existing state file, and the place to write next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
+    /// The format of both places. One file has one format: a state in another needs a new file.
+    format: Format,
     place: u32,
     number: u64,
 }
@@ -83,12 +84,13 @@ impl Layout {
         let body = encode(state)?;
         let place = (PLACE_HEADER + body.len() + SLACK).next_multiple_of(8).max(USUAL);
         let layout = Layout {
-            place: u32::try_from(place).map_err(|_| RecordError::Unencodable)?,
+            format: Format::V2,
+            place: u32::try_from(place).map_err(|_| RecordError::TooLarge)?,
             number: 1,
         };
         let mut file = Vec::with_capacity(HEADER + 2 * place + IDENTITY_SIZE);
         file.extend_from_slice(&MAGIC);
-        file.extend_from_slice(&VERSION.to_le_bytes());
+        file.extend_from_slice(&stored::VERSION.to_le_bytes());
         file.extend_from_slice(&[0; 2]);
         file.extend_from_slice(&layout.place.to_le_bytes());
         file.extend_from_slice(&checksum(&file).to_le_bytes());
@@ -104,7 +106,7 @@ impl Layout {
     /// so the other place stays intact.
     pub fn next(&self, state: &StoredState) -> Result<Option<Patch>, RecordError> {
         let body = encode(state)?;
-        if PLACE_HEADER + body.len() > self.place as usize {
+        if self.format != Format::V2 || PLACE_HEADER + body.len() > self.place as usize {
             return Ok(None);
         }
         Ok(Some(Patch { offset: self.offset(self.number), bytes: self.sealed(&body) }))
@@ -134,8 +136,8 @@ impl Layout {
 }
 
 fn encode(state: &StoredState) -> Result<Vec<u8>, RecordError> {
-    let body = postcard::to_allocvec(state).map_err(|_| RecordError::Unencodable)?;
-    if body.len() < MOST { Ok(body) } else { Err(RecordError::Unencodable) }
+    let body = stored::state::encode(state);
+    if body.len() < MOST { Ok(body) } else { Err(RecordError::TooLarge) }
 }
 
 /// The checksum covers the number, so a number written with another body counts as damage.
@@ -159,9 +161,7 @@ pub fn decode(bytes: &[u8]) -> Result<Found, RecordError> {
         return Err(RecordError::NotOurs);
     }
     let version = u16::from_le_bytes([header[4], header[5]]);
-    if version != VERSION {
-        return Err(RecordError::Version(version));
-    }
+    let format = Format::of(version).ok_or(RecordError::Version(version))?;
     let long = |at: usize| {
         u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };
@@ -169,7 +169,7 @@ pub fn decode(bytes: &[u8]) -> Result<Found, RecordError> {
         return Err(RecordError::Damaged);
     }
     let place = long(8) as usize;
-    let at = |index: usize| decode_place(rest.get(index * place..(index + 1) * place));
+    let at = |index: usize| decode_place(format, rest.get(index * place..(index + 1) * place));
     let places = [at(0), at(1)];
     let damaged = places.iter().any(|place| matches!(place, Place::Damaged));
     let newest = places
@@ -182,11 +182,11 @@ pub fn decode(bytes: &[u8]) -> Result<Found, RecordError> {
     let (number, state) = newest.ok_or(RecordError::Damaged)?;
     let identity = rest.get(2 * place..).and_then(|rest| rest.first_chunk::<IDENTITY_SIZE>());
     let identity = identity.map_or(Err(RecordError::Damaged), Identity::decode);
-    let layout = Layout { place: long(8), number: number.saturating_add(1) };
+    let layout = Layout { format, place: long(8), number: number.saturating_add(1) };
     Ok(Found { layout, state: *state, identity, damaged })
 }
 
-fn decode_place(bytes: Option<&[u8]>) -> Place {
+fn decode_place(format: Format, bytes: Option<&[u8]>) -> Place {
     let Some((header, rest)) = bytes.and_then(|bytes| bytes.split_first_chunk::<PLACE_HEADER>())
     else {
         return Place::Damaged;
@@ -199,9 +199,13 @@ fn decode_place(bytes: Option<&[u8]>) -> Place {
     let word =
         |at: usize| u32::from_le_bytes(rest_of_header[at..at + 4].try_into().unwrap_or_default());
     let state = rest.get(..word(0) as usize).filter(|body| sum(number, body) == word(4));
-    match state.map(postcard::take_from_bytes) {
-        Some(Ok((state, []))) => Place::Whole(number, Box::new(state)),
-        Some(Ok(_) | Err(_)) | None => Place::Damaged,
+    let state = state.map(|body| match format {
+        Format::V1 => v1::decode_state(body),
+        Format::V2 => stored::state::decode(body),
+    });
+    match state {
+        Some(Ok(state)) => Place::Whole(number, Box::new(state)),
+        Some(Err(_)) | None => Place::Damaged,
     }
 }
 

@@ -7,17 +7,17 @@
 use crate::lifecycle::{Exit, FailReason, Wish};
 use crate::name::{RunId, ServiceName};
 use crate::spec::{EnvId, ServiceSpec};
+use crate::stored::StoredError;
 use crate::time::{Mono, Wall};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Incremented with every incompatible change of a message. A keeper that meets a daemon of another
-/// version replaces it with one from its own binary.
-pub const PROTOCOL: u32 = 1;
+/// The version of the protocol. A new field or a new kind of message is no new version: who does not know it skips it
+/// ([`crate::stored`]). A keeper that meets a daemon of another version replaces it by one from its own binary.
+pub const PROTOCOL: u32 = 2;
 
 /// Maximum frame size. An environment may hold a few megabytes; nothing else comes near.
 pub const MAX_FRAME: usize = 16 << 20;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ToKeeper {
     /// First message of a daemon.
     Hello {
@@ -74,16 +74,21 @@ pub enum ToKeeper {
         name: ServiceName,
         env: Vec<(String, String)>,
     },
+    /// A message of a newer daemon, of a kind that this version does not have.
+    Unknown {
+        /// The daemon waits for an answer to this.
+        request: Option<u64>,
+    },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whom {
     Main,
     /// Every process of the tree.
     Tree,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum FromKeeper {
     /// First message of a keeper; `services` states follow, then `SnapshotEnd`.
     Hello {
@@ -106,11 +111,12 @@ pub enum FromKeeper {
     Ending {
         for_good: bool,
     },
+    /// A message of a newer keeper, of a kind that this version does not have.
+    Unknown,
 }
 
 /// The method that finds the processes of a tree; decided once when the keeper starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tracking {
     /// A writable cgroup v2 hierarchy with controllers.
     CgroupV2,
@@ -121,7 +127,7 @@ pub enum Tracking {
 }
 
 /// The reason the keeper refused a request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("no service '{0}'")]
     UnknownService(ServiceName),
@@ -134,7 +140,7 @@ pub enum Refusal {
 }
 
 /// Everything known about a service besides its spec.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServiceState {
     pub name: ServiceName,
     pub wish: Wish,
@@ -146,7 +152,7 @@ pub struct ServiceState {
     pub last_exit: Option<LastExit>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum PhaseView {
     Down,
     Held,
@@ -190,7 +196,7 @@ impl PhaseView {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunView {
     pub id: RunId,
     pub pid: u32,
@@ -199,7 +205,7 @@ pub struct RunView {
     pub cgroup: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastExit {
     pub run: RunId,
     pub at: Wall,
@@ -210,34 +216,41 @@ pub struct LastExit {
 pub enum WireError {
     #[error("a frame of {0} bytes exceeds the maximum of {MAX_FRAME}")]
     TooLarge(usize),
-    #[error("a message could not be decoded: {0}")]
-    Garbled(String),
+    #[error("a message {0}")]
+    Garbled(#[from] StoredError),
+}
+
+/// A message as the content of a frame; the shapes are in [`crate::stored`].
+pub trait Message: Sized {
+    fn encode_into(&self, out: &mut Vec<u8>);
+
+    fn decode(bytes: &[u8]) -> Result<Self, StoredError>;
 }
 
 /// Appends one framed message to `out`: length as u32 little endian, then the encoding.
-pub fn encode<M: Serialize>(message: &M, out: &mut Vec<u8>) -> Result<(), WireError> {
-    let body = postcard::to_allocvec(message).map_err(|e| WireError::Garbled(e.to_string()))?;
-    if body.len() > MAX_FRAME {
-        return Err(WireError::TooLarge(body.len()));
+pub fn encode<M: Message>(message: &M, out: &mut Vec<u8>) -> Result<(), WireError> {
+    const HEAD: usize = size_of::<u32>();
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD]);
+    message.encode_into(out);
+    let length = out.len() - start - HEAD;
+    if length > MAX_FRAME {
+        out.truncate(start);
+        return Err(WireError::TooLarge(length));
     }
-    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
-    out.extend_from_slice(&body);
+    out[start..start + HEAD].copy_from_slice(&(length as u32).to_le_bytes());
     Ok(())
 }
 
 /// Removes one message from the front of `buffer`; returns `Ok(None)` until it is complete.
-pub fn decode<M: DeserializeOwned>(buffer: &mut Vec<u8>) -> Result<Option<M>, WireError> {
+pub fn decode<M: Message>(buffer: &mut Vec<u8>) -> Result<Option<M>, WireError> {
     let Some(head) = buffer.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;
     if length > MAX_FRAME {
         return Err(WireError::TooLarge(length));
     }
     let Some(body) = buffer.get(4..4 + length) else { return Ok(None) };
-    let (message, rest) =
-        postcard::take_from_bytes(body).map_err(|e| WireError::Garbled(e.to_string()))?;
-    if !rest.is_empty() {
-        return Err(WireError::Garbled(format!("{} bytes too many", rest.len())));
-    }
+    let message = M::decode(body)?;
     buffer.drain(..4 + length);
     Ok(Some(message))
 }
@@ -279,7 +292,7 @@ mod tests {
         encode(&ToKeeper::Shutdown { request: 1 }, &mut longer).unwrap();
         longer[0] += 1;
         longer.push(0);
-        let why = WireError::Garbled("1 bytes too many".into());
+        let why = WireError::Garbled(StoredError::Trailing(1));
         assert_eq!(decode::<ToKeeper>(&mut longer), Err(why));
     }
 }

@@ -6,10 +6,9 @@ use proctor_core::name::{RunId, ServiceName};
 use proctor_core::spec::EnvId;
 use proctor_core::time::{Mono, Wall};
 use proctor_core::wire::{
-    self, FromKeeper, LastExit, MAX_FRAME, PhaseView, Refusal, RunView, ServiceState, ToKeeper,
-    Tracking, Whom, WireError,
+    self, FromKeeper, LastExit, MAX_FRAME, Message, PhaseView, Refusal, RunView, ServiceState,
+    ToKeeper, Tracking, Whom, WireError,
 };
-use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
 pub(crate) fn to_keeper(bytes: &[u8]) {
@@ -22,7 +21,7 @@ pub(crate) fn from_keeper(bytes: &[u8]) {
 
 /// Checks the bytes unchanged, and as the content of one frame, so that not only the frame's length
 /// is tested.
-fn check<M: Serialize + DeserializeOwned + Debug>(bytes: &[u8]) {
+fn check<M: Message + Debug>(bytes: &[u8]) {
     let whole = all::<M>(&mut bytes.to_vec());
     let mut pieces = Vec::new();
     let mut found = Vec::new();
@@ -45,9 +44,7 @@ fn check<M: Serialize + DeserializeOwned + Debug>(bytes: &[u8]) {
 }
 
 /// Decodes every message of the buffer; each round-trips through encoding.
-fn all<M: Serialize + DeserializeOwned + Debug>(
-    buffer: &mut Vec<u8>,
-) -> (Vec<M>, Option<WireError>) {
+fn all<M: Message + Debug>(buffer: &mut Vec<u8>) -> (Vec<M>, Option<WireError>) {
     let mut messages = Vec::new();
     loop {
         let before = buffer.len();
@@ -66,7 +63,7 @@ fn all<M: Serialize + DeserializeOwned + Debug>(
     }
 }
 
-fn same_again<M: Serialize + DeserializeOwned + Debug>(message: &M) {
+fn same_again<M: Message + Debug>(message: &M) {
     let mut bytes = Vec::new();
     wire::encode(message, &mut bytes).expect("what came in a frame fits one");
     let again = wire::decode::<M>(&mut bytes.clone()).expect("what was encoded can be decoded");
@@ -85,7 +82,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
 }
 
 /// Each as a frame, each as the content of one, and all in a row.
-fn seeds_of<M: Serialize>(messages: &[M]) -> Vec<Vec<u8>> {
+fn seeds_of<M: Message>(messages: &[M]) -> Vec<Vec<u8>> {
     let frame = |message: &M| {
         let mut bytes = Vec::new();
         wire::encode(message, &mut bytes).expect("the seeds are small");
@@ -116,6 +113,7 @@ pub(crate) fn seeds_to_keeper() -> Vec<Vec<u8>> {
         ToKeeper::Shutdown { request },
         ToKeeper::Upgrade { request, binary: "/usr/bin/proctor".into() },
         ToKeeper::RestartWith { request, name, env },
+        ToKeeper::Unknown { request: Some(request) },
     ])
 }
 

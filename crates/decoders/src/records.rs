@@ -4,23 +4,28 @@ use crate::messages::name;
 use proctor_core::lifecycle::{Event, Machine, Rules, Wish};
 use proctor_core::name::RunId;
 use proctor_core::record::{
-    self, Body, BootId, IDENTITY_SIZE, Identity, RecordError, StoredEnv, StoredOnce, StoredSpec,
+    self, Body, BootId, IDENTITY_SIZE, Identity, OnceVariables, RecordError, SharedVariables,
 };
 use proctor_core::spec::{
     Credentials, EnvId, ExecSpec, Limit, LogSpec, OnFull, OnShutdown, Policy, Resource,
     RestartSpec, ServiceSpec, StopSpec,
 };
 use proctor_core::statefile::{self, Layout, RunHeader, StoredState};
+use proctor_core::stored::StoredError;
 use proctor_core::time::{Millis, Mono, Now, Wall};
 use std::fmt::Debug;
 
 const NOW: Now = Now { mono: Mono(10_000_000), wall: Wall(1_763_193_600_000_000) };
 
-/// Checks a state file unchanged, and one with this content: checksums alone would reject all
-/// damage.
+/// The formats that are read, by the number in a file's header.
+const VERSIONS: [u16; 2] = [1, 2];
+
+/// A state file as it is, and one with this content: damage alone is found by checksums.
 pub(crate) fn state(bytes: &[u8]) {
     state_file(bytes);
-    state_file(&file_with(bytes));
+    for version in VERSIONS {
+        state_file(&file_with(version, bytes));
+    }
 }
 
 fn state_file(bytes: &[u8]) {
@@ -51,9 +56,11 @@ fn state_file(bytes: &[u8]) {
 }
 
 /// A file with this content in its first place and valid checksums.
-fn file_with(content: &[u8]) -> Vec<u8> {
+fn file_with(version: u16, content: &[u8]) -> Vec<u8> {
     let place = u32::try_from(content.len() + 16).expect("a small file");
-    let mut out = b"PRST\x01\0\0\0".to_vec();
+    let mut out = b"PRST".to_vec();
+    out.extend(version.to_le_bytes());
+    out.extend([0; 2]);
     out.extend(place.to_le_bytes());
     out.extend(crc32fast::hash(&out).to_le_bytes());
     out.extend(2u64.to_le_bytes());
@@ -69,15 +76,16 @@ fn file_with(content: &[u8]) -> Vec<u8> {
 pub(crate) fn sealed(bytes: &[u8]) {
     let Some((kind, bytes)) = crate::choice(bytes) else { return };
     match kind % 3 {
-        0 => sealed_as::<StoredSpec>(bytes),
-        1 => sealed_as::<StoredEnv>(bytes),
-        _ => sealed_as::<StoredOnce>(bytes),
+        0 => sealed_as::<ServiceSpec>(bytes),
+        1 => sealed_as::<SharedVariables>(bytes),
+        _ => sealed_as::<OnceVariables>(bytes),
     }
 }
 
 fn sealed_as<B: Body + Debug>(bytes: &[u8]) {
-    for found in [record::open::<B>(bytes), record::open::<B>(&envelope::<B>(bytes))] {
-        let Ok(body) = found else { continue };
+    let whole = [bytes.to_vec()].into_iter();
+    for file in whole.chain(VERSIONS.map(|version| envelope::<B>(version, bytes))) {
+        let Ok(body) = record::open::<B>(&file) else { continue };
         let sealed = record::seal(&body).expect("what was read can be written");
         let again = record::open::<B>(&sealed).expect("what was written can be read");
         assert_eq!(sealed, record::seal(&again).expect("as before"), "{body:?}");
@@ -85,15 +93,19 @@ fn sealed_as<B: Body + Debug>(bytes: &[u8]) {
             assert!(record::open::<B>(&sealed[..length]).is_err(), "cut to {length} it was read");
         }
     }
-    if record::open::<B>(&envelope::<B>(bytes)).is_ok() {
-        let longer = record::open::<B>(&envelope::<B>(&[bytes, &[0]].concat()));
-        assert_eq!(longer.err(), Some(RecordError::Damaged), "a byte behind the content was taken");
+    for version in VERSIONS {
+        if record::open::<B>(&envelope::<B>(version, bytes)).is_ok() {
+            let longer = record::open::<B>(&envelope::<B>(version, &[bytes, &[0]].concat()));
+            let trailing = RecordError::Body(StoredError::Trailing(1));
+            assert_eq!(longer.err(), Some(trailing), "a byte after the content was accepted");
+        }
     }
 }
 
 /// A valid header for this content.
-fn envelope<B: Body>(content: &[u8]) -> Vec<u8> {
-    let mut out = b"PRCT\x01\0".to_vec();
+fn envelope<B: Body>(version: u16, content: &[u8]) -> Vec<u8> {
+    let mut out = b"PRCT".to_vec();
+    out.extend(version.to_le_bytes());
     out.extend(B::KIND.to_le_bytes());
     out.extend((content.len() as u32).to_le_bytes());
     out.extend(crc32fast::hash(content).to_le_bytes());
@@ -182,17 +194,39 @@ pub(crate) fn seeds_state() -> Vec<Vec<u8>> {
         let run = machine.run().map(|_| header.clone());
         let state = StoredState { name: name("web"), machine, run };
         let file = Layout::create(&state, Some(&identity.encode())).expect("it can be encoded").1;
-        [file, postcard::to_allocvec(&state).expect("it can be encoded")]
+        let content = content_of(&file);
+        [file, content]
     });
-    files.collect()
+    files.chain(released("state")).collect()
+}
+
+/// The newest state of a file that was just created.
+fn content_of(file: &[u8]) -> Vec<u8> {
+    let word = |at: usize| file.get(at..at + 4).and_then(|four| four.first_chunk());
+    let word = |at: usize| word(at).map_or(0, |four| u32::from_le_bytes(*four) as usize);
+    let place = 16 + word(8);
+    file[place + 16..place + 16 + word(place + 8)].to_vec()
+}
+
+/// The files of this kind that each version wrote, from the fixtures of `proctor-core`.
+fn released(kind: &str) -> Vec<Vec<u8>> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/tests/fixtures");
+    let folders = VERSIONS.map(|version| format!("{root}/v{version}/{kind}"));
+    let files = folders.iter().filter_map(|folder| std::fs::read_dir(folder).ok()).flatten();
+    files.flatten().filter_map(|file| std::fs::read(file.path()).ok()).collect()
 }
 
 pub(crate) fn seeds_sealed() -> Vec<Vec<u8>> {
-    let env = StoredEnv(vec![("A".into(), "b".into()), ("EMPTY".into(), String::new())]);
-    let sealed = [(0, record::seal(&StoredSpec(spec()))), (1, record::seal(&env))];
+    let env = SharedVariables(vec![("A".into(), "b".into()), ("EMPTY".into(), String::new())]);
+    let once = OnceVariables { after: RunId(1 << 50), env: env.0.clone() };
+    let sealed = [(0, record::seal(&spec())), (1, record::seal(&env)), (2, record::seal(&once))];
     let both = sealed.into_iter().flat_map(|(kind, file)| {
         let file = file.expect("the seeds can be encoded");
         [[&[kind], file.as_slice()].concat(), [&[kind], &file[16..]].concat()]
     });
-    both.collect()
+    let kinds = ["spec", "env", "once"].into_iter().zip(0u8..);
+    let released = kinds.flat_map(|(kind, number)| {
+        released(kind).into_iter().map(move |file| [&[number], file.as_slice()].concat())
+    });
+    both.chain(released).collect()
 }

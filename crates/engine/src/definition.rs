@@ -10,6 +10,7 @@ use crate::tenure::Tenure;
 use proctor_core::config::{HealthCheck, ServiceDef, UserRef};
 use proctor_core::name::ServiceName;
 use proctor_core::spec::{Credentials, ExecSpec, ServiceSpec};
+use proctor_core::stored;
 use proctor_sys::user::{self, Account, Unknown};
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl Definition {
         };
         // Like inherited variables, those of the user's account apply at the next start and are not a change by
         // themselves.
-        let hash = exec_hash(&exec)?;
+        let hash = exec_hash(&exec);
         let own = account.into_iter().flat_map(|account| account.variables);
         exec.env.splice(0..0, own.filter(|(name, _)| !def.env.iter().any(|(key, _)| key == name)));
         let spec = ServiceSpec {
@@ -162,10 +163,9 @@ impl Definition {
     }
 }
 
-fn exec_hash(exec: &ExecSpec) -> Result<u64, EngineError> {
-    let bytes = postcard::to_allocvec(exec)
-        .map_err(|error| EngineError::Failed(format!("cannot encode the spec: {error}")))?;
-    Ok(hash_bytes(bytes.into_iter()))
+/// Stored in `services.json`, so it stays the same for the same settings in every version.
+fn exec_hash(exec: &ExecSpec) -> u64 {
+    hash_bytes(stored::v1::exec_bytes(exec).into_iter())
 }
 
 fn with_arguments(def: &ServiceDef, arguments: &[String]) -> Result<Vec<String>, EngineError> {

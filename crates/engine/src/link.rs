@@ -297,6 +297,9 @@ impl Incoming {
                     batch.news.push(News::Hello { protocol, pid, started, tracking });
                 }
                 FromKeeper::State(state) => batch.news.push(News::State(state)),
+                FromKeeper::Unknown => {
+                    tracing::debug!("the keeper sent a message that this daemon does not know");
+                }
                 FromKeeper::SnapshotEnd => batch.news.push(News::SnapshotEnd),
                 FromKeeper::Removed { name } => batch.news.push(News::Removed(name)),
                 FromKeeper::Reply { request, result } => self.reply(request, result, &mut batch),

@@ -3,7 +3,7 @@
 use crate::log;
 use crate::records;
 use proctor_core::home::Home;
-use proctor_core::record::StoredEnv;
+use proctor_core::record::SharedVariables;
 use proctor_core::spec::{EnvId, ExecSpec};
 use proctor_sys::spawn::{Environment, Strings};
 use std::collections::{BTreeMap, HashMap};
@@ -52,9 +52,11 @@ impl Environments {
         let mut known = HashMap::new();
         for (name, path) in records::entries(&home.environments()) {
             let Ok(id) = u64::from_str_radix(&name, 16) else { continue };
-            let read = match records::read::<StoredEnv>(&path) {
+            let read = match records::read::<SharedVariables>(&path) {
                 Ok(None) => continue,
-                Ok(Some(StoredEnv(vars))) => Shared::new(vars).map_err(|error| error.to_string()),
+                Ok(Some(SharedVariables(vars))) => {
+                    Shared::new(vars).map_err(|error| error.to_string())
+                }
                 Err(error) => Err(error.to_string()),
             };
             match read {
@@ -105,7 +107,7 @@ impl Environments {
 
 fn store(home: &Home, id: EnvId, vars: &[(String, String)]) {
     let path = home.environments().join(format!("{:x}", id.0));
-    if let Err(error) = records::write(&path, &StoredEnv(vars.to_vec())) {
+    if let Err(error) = records::write(&path, &SharedVariables(vars.to_vec())) {
         log!("{error}");
     }
 }

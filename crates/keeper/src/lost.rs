@@ -11,7 +11,7 @@ use crate::service::{Main, Policies, Run, Service};
 use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_core::lifecycle::Machine;
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{BootId, Identity, StoredSpec};
+use proctor_core::record::{BootId, Identity};
 use proctor_core::spec::ServiceSpec;
 use proctor_sys::file::{self, Lock};
 use proctor_sys::own_folder::{Held, check};
@@ -148,9 +148,8 @@ impl Keeper {
         if let Err(error) = own_folder::make_inner(&folder.path) {
             log!("cannot make {}: {error}", folder.path.display());
         }
-        let spec = service.spec.as_deref();
-        if let Some(spec) = spec.and_then(|bytes| postcard::from_bytes::<ServiceSpec>(bytes).ok())
-            && let Err(error) = records::write(&folder.spec(), &StoredSpec(spec))
+        if let Some(spec) = service.spec.as_deref()
+            && let Err(error) = records::write_encoded::<ServiceSpec>(&folder.spec(), spec)
         {
             log!("{error}");
         }

@@ -8,7 +8,7 @@ use crate::log;
 use crate::records::{self, Folder};
 use proctor_core::lifecycle::Event;
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::StoredOnce;
+use proctor_core::record::OnceVariables;
 use proctor_core::wire::Refusal;
 use proctor_sys::file;
 
@@ -23,7 +23,7 @@ impl Keeper {
             return Err(Refusal::ShuttingDown);
         }
         if let Some(service) = self.services.get_mut(slot) {
-            let once = StoredOnce { after: service.machine.last_run(), env };
+            let once = OnceVariables { after: service.machine.last_run(), env };
             records::write(&Folder::of(&self.home, name).once(), &once)
                 .map_err(|error| Refusal::Failed(error.to_string()))?;
             service.once = Some(Box::new(once));
@@ -46,12 +46,12 @@ impl Keeper {
 
     /// Loads the variables that an earlier keeper stored.
     pub(crate) fn take_over_once(&mut self, slot: u32, folder: &Folder) {
-        let stored = records::read::<StoredOnce>(&folder.once()).unwrap_or_else(|error| {
+        let stored = records::read::<OnceVariables>(&folder.once()).unwrap_or_else(|error| {
             log!("{error}; the next run of {} starts without these variables", folder.name);
             None
         });
         let Some(service) = self.services.get_mut(slot) else { return };
-        let had = |once: &StoredOnce| {
+        let had = |once: &OnceVariables| {
             service.machine.run().is_none() && service.machine.last_run() > once.after
         };
         let is_over = stored.as_ref().is_some_and(had);

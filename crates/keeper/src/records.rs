@@ -195,7 +195,12 @@ pub(crate) fn read<B: Body>(path: &Path) -> Result<Option<B>, StoreError> {
 }
 
 pub(crate) fn write<B: Body>(path: &Path, body: &B) -> Result<(), StoreError> {
-    let bytes =
-        record::seal(body).map_err(|source| StoreError::Damaged { path: path.into(), source })?;
+    write_encoded::<B>(path, &body.encode())
+}
+
+/// Write a record with a body that was encoded before.
+pub(crate) fn write_encoded<B: Body>(path: &Path, body: &[u8]) -> Result<(), StoreError> {
+    let bytes = record::seal_encoded::<B>(body)
+        .map_err(|source| StoreError::Damaged { path: path.into(), source })?;
     file::replace(path, &bytes).map_err(|source| StoreError::Write { path: path.into(), source })
 }

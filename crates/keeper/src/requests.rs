@@ -9,13 +9,16 @@ use crate::records::{self, Folder};
 use crate::service::{Main, Service};
 use proctor_core::lifecycle::{Event, Machine, Wish};
 use proctor_core::name::ServiceName;
-use proctor_core::record::StoredSpec;
 use proctor_core::spec::ServiceSpec;
+use proctor_core::stored;
 use proctor_core::wire::{FromKeeper, Refusal, ToKeeper, Whom};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::tree::Look;
 use proctor_sys::{cgroup, clock, process};
 use std::sync::Arc;
+
+/// The reply to a request of a newer daemon that this keeper does not know.
+const UNKNOWN_REQUEST: &str = "the keeper is older than the daemon and does not know this request; run `proctor daemon upgrade`";
 
 impl Keeper {
     pub(crate) fn on_message(&mut self, message: ToKeeper) {
@@ -60,6 +63,12 @@ impl Keeper {
                 self.reply(request, Ok(()));
                 self.shut_down();
             }
+            ToKeeper::Unknown { request } => {
+                log!("the daemon sent a message that this keeper does not know");
+                if let Some(request) = request {
+                    self.reply(request, Err(Refusal::Failed(UNKNOWN_REQUEST.into())));
+                }
+            }
             ToKeeper::Upgrade { request, binary } => {
                 let result = self.can_become(&binary);
                 let accepted = result.is_ok();
@@ -89,7 +98,7 @@ impl Keeper {
             return Err(Refusal::ShuttingDown);
         }
         let failed = |words: String| Refusal::Failed(words);
-        let encoded = postcard::to_allocvec(spec).map_err(|e| failed(e.to_string()))?;
+        let encoded = stored::spec::encode(spec);
         let known = self.services.find(&spec.name);
         if let Some(service) = known.and_then(|slot| self.services.get_mut(slot))
             && service.spec.as_deref() == Some(&encoded)
@@ -102,7 +111,7 @@ impl Keeper {
         let folder = Folder::of(&self.home, &spec.name);
         own_folder::make_inner(&folder.path)
             .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;
-        records::write(&folder.spec(), &StoredSpec(spec.clone()))
+        records::write_encoded::<ServiceSpec>(&folder.spec(), &encoded)
             .map_err(|e| failed(e.to_string()))?;
         failpoint::moment(Point::DefineStored);
         let policies = self.services.policies(spec);

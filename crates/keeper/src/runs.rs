@@ -12,6 +12,7 @@ use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
 use proctor_core::name::RunId;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::statefile::RunHeader;
+use proctor_core::stored;
 use proctor_core::time::{Millis, Mono, Now};
 use proctor_core::wire::Tracking;
 use proctor_sys::failpoint::{self, Point};
@@ -102,7 +103,7 @@ impl Keeper {
     fn start_run(&mut self, slot: u32, run: RunId, now: Now) -> Result<(), SpawnFailure> {
         let Some(service) = self.services.get(slot) else { return Ok(()) };
         let name = service.name.clone();
-        let spec = service.spec.as_deref().and_then(|bytes| postcard::from_bytes(bytes).ok());
+        let spec = service.spec.as_deref().and_then(|bytes| stored::spec::decode(bytes).ok());
         let lost =
             || failure("read the settings of", name.as_str(), &io::ErrorKind::NotFound.into());
         let mut spec: ServiceSpec = spec.ok_or_else(lost)?;

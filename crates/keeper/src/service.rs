@@ -3,7 +3,7 @@
 use crate::named::NamedFolder;
 use proctor_core::lifecycle::{Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::StoredOnce;
+use proctor_core::record::OnceVariables;
 use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, ServiceSpec, StopSpec};
 use proctor_core::statefile::{Layout, RunHeader, StoredState};
 use proctor_core::time::{Millis, Mono, Wall};
@@ -25,7 +25,7 @@ pub(crate) struct Service {
     pub(crate) stored: Option<Layout>,
     pub(crate) run: Option<Run>,
     /// Variables for the next run.
-    pub(crate) once: Option<Box<StoredOnce>>,
+    pub(crate) once: Option<Box<OnceVariables>>,
     /// The service is forgotten when its run has ended.
     pub(crate) removing: bool,
     /// An exit is reported after its last line is stored, or at this time at the latest.

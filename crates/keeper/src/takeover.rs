@@ -16,8 +16,10 @@ use crate::service::{Main, Policies, Run, Service};
 use proctor_core::home::OwnFolder;
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{BootId, Identity, StoredSpec};
+use proctor_core::record::{BootId, Identity};
+use proctor_core::spec::ServiceSpec;
 use proctor_core::statefile::{Found as FoundState, Layout, RunHeader};
+use proctor_core::stored;
 use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
@@ -93,12 +95,12 @@ impl Keeper {
 
     fn take_over_service(&mut self, name: &ServiceName) {
         let folder = Folder::of(&self.home, name);
-        // What was in its place is out of the way then, and the run is found by its mark.
+        // What is in its place is moved aside, and the run is then found by its mark.
         if let Err(error) = own_folder::make_inner(&folder.path) {
             log!("cannot use {}: {error}", folder.path.display());
             return;
         }
-        let spec = said(records::read::<StoredSpec>(&folder.spec())).map(|StoredSpec(spec)| spec);
+        let spec = said(records::read::<ServiceSpec>(&folder.spec()));
         let spec = spec.filter(|spec| is_of(name, &spec.name, &folder.spec()));
         let state = records::read_state(&folder.state(), name);
         let runs = folder.runs();
@@ -110,7 +112,7 @@ impl Keeper {
         let current = machine.run();
         let (encoded, policies) = match spec {
             Some(spec) => {
-                let encoded = postcard::to_allocvec(&spec).unwrap_or_default();
+                let encoded = stored::spec::encode(&spec);
                 (Some(encoded.into()), self.services.policies(&spec))
             }
             None => {

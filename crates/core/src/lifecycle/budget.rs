@@ -2,7 +2,6 @@
 
 use crate::spec::RestartSpec;
 use crate::time::{Millis, Mono};
-use serde::{Deserialize, Serialize};
 
 /// Maximum number of remembered restarts, which bounds the memory of a service. The configuration
 /// allows no higher `max_restarts`; without a limit nothing is remembered.
@@ -10,10 +9,10 @@ const MAX_REMEMBERED: usize = RestartSpec::MOST_RESTARTS as usize;
 
 /// The crash restarts of a service: those in the window, and the number in a row without a stable
 /// run.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Budget {
-    recent: Vec<Mono>,
-    streak: u32,
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Budget {
+    pub(crate) recent: Vec<Mono>,
+    pub(crate) streak: u32,
 }
 
 impl Budget {

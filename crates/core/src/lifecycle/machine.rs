@@ -7,7 +7,6 @@ use crate::name::RunId;
 use crate::spec::{Policy, RestartSpec};
 use crate::time::{Millis, Mono, Now, Wall};
 use crate::wire::LastExit;
-use serde::{Deserialize, Serialize};
 
 /// Interval between kills of a tree that is still alive; a fork may have escaped the last one.
 const KILL_AGAIN: Millis = Millis(1000);
@@ -20,16 +19,16 @@ pub struct Rules<'a> {
     pub grace: Millis,
 }
 
-/// The lifecycle of one service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The lifecycle of one service. Its fields are open to [`crate::stored`] alone.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
-    wish: Wish,
-    phase: Phase,
-    since: Wall,
-    budget: Budget,
-    restarts: u64,
-    last_run: RunId,
-    last_exit: Option<LastExit>,
+    pub(crate) wish: Wish,
+    pub(crate) phase: Phase,
+    pub(crate) since: Wall,
+    pub(crate) budget: Budget,
+    pub(crate) restarts: u64,
+    pub(crate) last_run: RunId,
+    pub(crate) last_exit: Option<LastExit>,
 }
 
 impl Machine {

@@ -27,16 +27,14 @@ mod simulation;
 #[cfg(test)]
 mod tables;
 
-use budget::Budget;
+pub(crate) use budget::Budget;
 pub use machine::{Machine, Rules};
 
 use crate::name::RunId;
 use crate::time::Mono;
-use serde::{Deserialize, Serialize};
 
 /// The requested state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// Keep it running, as its policy says.
     Up,
@@ -46,7 +44,7 @@ pub enum Wish {
 }
 
 /// The observed state. Each variant carries only the data that is valid in it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
     Down,
     Held,
@@ -59,7 +57,7 @@ pub enum Phase {
 }
 
 /// A run that is being stopped; it ends when its tree is empty.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stopping {
     pub run: RunId,
     pub cause: StopCause,
@@ -72,7 +70,7 @@ pub struct Stopping {
     pub stable: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopCause {
     /// A person requested a stop, a restart, or a start during a stop.
     Asked,
@@ -82,7 +80,7 @@ pub enum StopCause {
     Exited,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FailReason {
     /// The restart budget is spent.
     BudgetSpent { restarts: u32 },
@@ -91,7 +89,7 @@ pub enum FailReason {
 }
 
 /// The end of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exit {
     Code(i32),
     /// `oom`: the kernel killed it because memory ran out. `core`: it left a core dump.
@@ -110,7 +108,7 @@ pub enum Exit {
 }
 
 /// The step of process creation that failed, and its object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpawnFailure {
     /// A verb phrase: `run`, `enter the working directory`.
     pub step: String,

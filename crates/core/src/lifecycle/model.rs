@@ -13,6 +13,7 @@ mod world;
 use super::{Event, Exit, Machine, Phase, Rules, SpawnFailure, Wish};
 use crate::name::RunId;
 use crate::spec::{Policy, RestartSpec};
+use crate::stored::{self, machine::StoredMachine};
 use crate::time::{Millis, Mono, Now, Wall};
 use proptest::prelude::*;
 use reference::{Reference, View};
@@ -163,8 +164,9 @@ impl Trial {
     /// they agree on.
     fn feed(&mut self, event: Event) {
         let rules = Rules { restart: &self.restart, grace: self.grace };
-        let stored = postcard::to_allocvec(&self.machine).unwrap();
-        let mut restored: Machine = postcard::from_bytes(&stored).unwrap();
+        let bytes = stored::encode(&StoredMachine::from(&self.machine));
+        let read: StoredMachine<'_> = stored::decode(&bytes).unwrap();
+        let mut restored = Machine::try_from(read).unwrap();
         assert_eq!(restored, self.machine, "not the same after it was stored");
         let (mut actions, mut of_restored) = (Vec::new(), Vec::new());
         self.machine.handle(self.now, rules, event.clone(), &mut actions);

@@ -10,6 +10,7 @@ mod kernel;
 
 use super::{Action, Event, Exit, FailReason, Machine, Phase, Rules, Wish};
 use crate::spec::{Policy, RestartSpec};
+use crate::stored::{self, machine::StoredMachine};
 use crate::time::Millis;
 use kernel::{HOUR, Happening, Kernel, Random, SECOND};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -181,7 +182,7 @@ impl Simulation {
             return;
         }
         self.trouble.keeper_deaths += 1;
-        let store = |service: &Service| postcard::to_allocvec(&service.machine).unwrap();
+        let store = |service: &Service| stored::encode(&StoredMachine::from(&service.machine));
         self.stored = self.services.iter().map(store).collect();
         let absence = match self.kernel.random.below(3) {
             0 => self.kernel.random.below(60 * SECOND),
@@ -195,7 +196,8 @@ impl Simulation {
         self.kernel.keeper = Some(self.trouble.keeper_deaths as u32);
         self.kernel.wall += self.kernel.random.below(2 * HOUR) as i64 - HOUR as i64;
         for (index, bytes) in std::mem::take(&mut self.stored).iter().enumerate() {
-            self.services[index].machine = postcard::from_bytes(bytes).unwrap();
+            let read: StoredMachine<'_> = stored::decode(bytes).unwrap();
+            self.services[index].machine = read.try_into().unwrap();
             self.services[index].alarm = None;
             self.take_over(index);
         }

@@ -237,7 +237,9 @@ impl Running {
                 self.tree.reaped_at = Some(clock::ticks_since_boot());
                 end_of(status)
             }
-            Ok(Err(error)) => return Err(EngineError::Failed(format!("cannot wait for the command: {error}"))),
+            Ok(Err(error)) => {
+                return Err(EngineError::Failed(format!("cannot wait for the command: {error}")));
+            }
             Err(is_stuck) => {
                 self.is_stuck = is_stuck;
                 End::TimedOut

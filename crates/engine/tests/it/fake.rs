@@ -158,6 +158,7 @@ fn asked(message: &ToKeeper) -> Option<String> {
         ToKeeper::Unhealthy { name, run } => Some(format!("unhealthy {name} {}", run.0)),
         ToKeeper::Shutdown { .. } => Some("shutdown".into()),
         ToKeeper::Upgrade { binary, .. } => Some(format!("upgrade {binary}")),
+        ToKeeper::Unknown { .. } => Some("something unknown".into()),
     }
 }
 
@@ -210,7 +211,9 @@ impl Played {
     fn react(&mut self, message: ToKeeper) -> Vec<FromKeeper> {
         match message {
             ToKeeper::Hello { .. } => self.greet(),
-            ToKeeper::Environment { .. } | ToKeeper::Unhealthy { .. } => Vec::new(),
+            ToKeeper::Environment { .. }
+            | ToKeeper::Unhealthy { .. }
+            | ToKeeper::Unknown { .. } => Vec::new(),
             _ if self.manners.mute => Vec::new(),
             ToKeeper::Define { request, spec } => {
                 if self.manners.refuses.contains(&spec.name) {

@@ -50,6 +50,10 @@ async fn ending_after(bytes: &[u8]) -> Ending {
     proctor_engine::daemon::run(place.home.clone(), ours, Listen::AtOnce, serve).await
 }
 
+/// The greeting of a keeper of protocol 1, as it sent it.
+const KEEPER_OF_PROTOCOL_1: &[u8] =
+    include_bytes!("../../../core/tests/fixtures/v1/from_keeper/hello_v2");
+
 #[tokio::test(start_paused = true)]
 async fn a_keeper_that_does_not_greet_is_left_alone() {
     let framed = |messages: &[FromKeeper]| {
@@ -65,6 +69,9 @@ async fn a_keeper_that_does_not_greet_is_left_alone() {
         (vec![0xff; 64], Ending::Replaced),
         (vec![3, 0, 0, 0, 0xff, 0xff, 0xff], Ending::Replaced),
         (framed(&[state(), ending(false)]), Ending::Replaced),
+        (KEEPER_OF_PROTOCOL_1.to_vec(), Ending::Replaced),
+        // A message of a later version is no reason to leave; what comes after it is heard.
+        (framed(&[FromKeeper::Unknown, ending(true)]), Ending::ForGood),
         (framed(&[ending(true)]), Ending::ForGood),
     ] {
         assert_eq!(ending_after(&bytes).await, expected, "{bytes:?}");

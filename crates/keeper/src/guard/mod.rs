@@ -76,6 +76,32 @@ impl Message {
 mod tests {
     use super::*;
 
+    /// As every version has sent them: kind, unused bytes, key.
+    #[test]
+    fn messages_keep_their_bytes_and_unused_ones_are_ignored() {
+        let bytes = *b"\x02\0\0\0\0\0\0\0\x15\xcd\x5b\x07\0\0\0\x80";
+        let message = Message::Pipes(0x8000_0000_075b_cd15);
+        assert_eq!(message.encode(), bytes);
+        let mut later = bytes;
+        later[1..8].fill(0xff);
+        assert_eq!(Message::decode(&later), Some(message));
+        let kinds = [
+            (Message::Hello, 1),
+            (Message::Process(0), 3),
+            (Message::Release(0), 4),
+            (Message::Settled, 5),
+            (Message::Retire, 6),
+            (Message::End, 7),
+            (Message::Held, 8),
+            (Message::HeldAll, 9),
+        ];
+        for (message, kind) in kinds {
+            let mut bytes = [0; MESSAGE];
+            bytes[0] = kind;
+            assert_eq!(message.encode(), bytes, "{message:?}");
+        }
+    }
+
     #[test]
     fn messages_are_read_as_they_were_written() {
         let all = [

@@ -262,7 +262,10 @@ Examples:
   proctor file search -i deprecated --count
   proctor file search todo src tests -l",
         timeout: LONGEST,
-        ..Meta::of("file.search", Effect::Read, Target::Nothing).needing(Role::Operator).with_folder().whole()
+        ..Meta::of("file.search", Effect::Read, Target::Nothing)
+            .needing(Role::Operator)
+            .with_folder()
+            .whole()
     };
 
     async fn run(context: &Context, mut input: Input) -> Result<Output, OpError> {

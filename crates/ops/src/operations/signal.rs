@@ -42,8 +42,11 @@ The wanted state of the service does not change: if the signal ends it, its rest
 Examples:
   proctor signal nginx HUP
   proctor signal worker USR1 --tree",
-        ..Meta::of("service.signal", Effect::Write, Target::Services)
-            .at(Method::Post, "/services/{name}/signal", "name")
+        ..Meta::of("service.signal", Effect::Write, Target::Services).at(
+            Method::Post,
+            "/services/{name}/signal",
+            "name",
+        )
     };
 
     fn about(input: &Input) -> About<'_> {

@@ -78,7 +78,9 @@ fn answers(message: &ToKeeper) -> Vec<FromKeeper> {
             let hello = FromKeeper::Hello { protocol, pid, started, tracking, services };
             return vec![hello, FromKeeper::SnapshotEnd];
         }
-        ToKeeper::Environment { .. } | ToKeeper::Unhealthy { .. } => return Vec::new(),
+        ToKeeper::Environment { .. } | ToKeeper::Unhealthy { .. } | ToKeeper::Unknown { .. } => {
+            return Vec::new();
+        }
         ToKeeper::Remove { request, name } => {
             answers.push(FromKeeper::Removed { name: name.clone() });
             *request

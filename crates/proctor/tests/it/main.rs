@@ -26,6 +26,7 @@ mod full_disk;
 mod git;
 mod guard;
 mod health;
+mod home_of_version_1;
 mod homes;
 mod hostile;
 mod http;
