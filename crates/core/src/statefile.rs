@@ -50,8 +50,8 @@ pub struct RunHeader {
 /// The layout of an existing state file, and the place to write next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// The format of both places. One file has one format: a state in another needs a new file.
-    format: Format,
+    /// The file is complete and has the present format: a state can be written in place. Otherwise it needs a new file.
+    is_writable: bool,
     place: u32,
     number: u64,
 }
@@ -84,7 +84,7 @@ impl Layout {
         let body = encode(state)?;
         let place = (PLACE_HEADER + body.len() + SLACK).next_multiple_of(8).max(USUAL);
         let layout = Layout {
-            format: Format::V2,
+            is_writable: true,
             place: u32::try_from(place).map_err(|_| RecordError::TooLarge)?,
             number: 1,
         };
@@ -106,7 +106,7 @@ impl Layout {
     /// so the other place stays intact.
     pub fn next(&self, state: &StoredState) -> Result<Option<Patch>, RecordError> {
         let body = encode(state)?;
-        if self.format != Format::V2 || PLACE_HEADER + body.len() > self.place as usize {
+        if !self.is_writable || PLACE_HEADER + body.len() > self.place as usize {
             return Ok(None);
         }
         Ok(Some(Patch { offset: self.offset(self.number), bytes: self.sealed(&body) }))
@@ -182,7 +182,9 @@ pub fn decode(bytes: &[u8]) -> Result<Found, RecordError> {
     let (number, state) = newest.ok_or(RecordError::Damaged)?;
     let identity = rest.get(2 * place..).and_then(|rest| rest.first_chunk::<IDENTITY_SIZE>());
     let identity = identity.map_or(Err(RecordError::Damaged), Identity::decode);
-    let layout = Layout { format, place: long(8), number: number.saturating_add(1) };
+    let is_complete = rest.len() >= 2 * place + IDENTITY_SIZE;
+    let is_writable = is_complete && format == Format::V2;
+    let layout = Layout { is_writable, place: long(8), number: number.saturating_add(1) };
     Ok(Found { layout, state: *state, identity, damaged })
 }
 
@@ -300,6 +302,19 @@ mod tests {
             let again = layout.next(&state(7)).unwrap().unwrap();
             assert_eq!(again.offset, patch.offset);
         }
+    }
+
+    /// A place that lacks its end would be unreadable however often it is written.
+    #[test]
+    fn a_file_that_was_cut_short_is_continued_as_a_new_one() {
+        let (layout, file) = written();
+        let second = usize::try_from(layout.identity_offset()).unwrap() / 2 + PLACE_HEADER;
+        for length in [second, second + 100, file.len() - IDENTITY_SIZE, file.len() - 1] {
+            if let Ok(found) = decode(&file[..length]) {
+                assert_eq!(found.layout.next(&state(6)), Ok(None), "{length} bytes");
+            }
+        }
+        assert!(matches!(decode(&file).unwrap().layout.next(&state(6)), Ok(Some(_))));
     }
 
     #[test]

@@ -23,24 +23,20 @@ fn grown(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn grow(from: &mut Decoder<'_>, to: &mut Encoder<&mut Vec<u8>>) {
-    match from.datatype().unwrap() {
-        Type::Map => {
-            let fields = from.map().unwrap().unwrap();
-            to.map(fields + 1).unwrap();
-            to.u32(FUTURE_FIELD).unwrap().array(2).unwrap().str("later").unwrap().u8(7).unwrap();
-            (0..2 * fields).for_each(|_| grow(from, to));
-        }
-        Type::Array => {
-            let items = from.array().unwrap().unwrap();
-            to.array(items).unwrap();
-            (0..items).for_each(|_| grow(from, to));
-        }
-        _ => {
-            let start = from.position();
-            from.skip().unwrap();
-            let item = &from.input()[start..from.position()];
-            to.writer_mut().extend_from_slice(item);
-        }
+    let kind = from.datatype().unwrap();
+    if kind == Type::Map {
+        let fields = from.map().unwrap().unwrap();
+        to.map(fields + 1).unwrap();
+        to.u32(FUTURE_FIELD).unwrap().array(2).unwrap().str("later").unwrap().u8(7).unwrap();
+        (0..2 * fields).for_each(|_| grow(from, to));
+    } else if kind == Type::Array {
+        let items = from.array().unwrap().unwrap();
+        to.array(items).unwrap();
+        (0..items).for_each(|_| grow(from, to));
+    } else {
+        let start = from.position();
+        from.skip().unwrap();
+        to.writer_mut().extend_from_slice(&from.input()[start..from.position()]);
     }
 }
 

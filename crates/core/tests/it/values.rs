@@ -31,8 +31,8 @@ pub(crate) fn variables() -> Vec<(String, String)> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
-/// Each kind of spec: with every field, with as few as there can be, and with each choice of an enumeration.
-pub(crate) fn specs() -> Vec<(&'static str, ServiceSpec)> {
+/// A limit of each resource.
+fn limits() -> Vec<Limit> {
     let resources = [
         Resource::AddressSpace,
         Resource::Core,
@@ -49,7 +49,12 @@ pub(crate) fn specs() -> Vec<(&'static str, ServiceSpec)> {
         soft: (at > 0).then_some(at << 40),
         hard: (at % 2 == 0).then_some(u64::MAX),
     });
-    let full = ServiceSpec {
+    limits.collect()
+}
+
+/// A spec with every field.
+fn full_spec() -> ServiceSpec {
+    ServiceSpec {
         name: name("web@2"),
         exec: ExecSpec {
             argv: vec!["/bin/sh".into(), "-c".into(), "exec serve".into(), String::new()],
@@ -58,7 +63,7 @@ pub(crate) fn specs() -> Vec<(&'static str, ServiceSpec)> {
             working_dir: "/srv/ü".into(),
             credentials: Some(Credentials { uid: 1000, gid: 1001, groups: vec![4, 24, u32::MAX] }),
             umask: Some(0o027),
-            limits: limits.collect(),
+            limits: limits(),
             nice: Some(-5),
             oom_score_adj: Some(500),
         },
@@ -82,8 +87,12 @@ pub(crate) fn specs() -> Vec<(&'static str, ServiceSpec)> {
             max_total_bytes: u64::MAX,
             on_full: OnFull::Block,
         },
-    };
-    let least = ServiceSpec {
+    }
+}
+
+/// A spec with as few fields as there can be.
+fn least_spec() -> ServiceSpec {
+    ServiceSpec {
         name: name("a"),
         exec: ExecSpec {
             argv: vec!["x".into()],
@@ -116,7 +125,12 @@ pub(crate) fn specs() -> Vec<(&'static str, ServiceSpec)> {
             max_total_bytes: 0,
             on_full: OnFull::Drop,
         },
-    };
+    }
+}
+
+/// Specs with each choice of an enumeration.
+pub(crate) fn specs() -> Vec<(&'static str, ServiceSpec)> {
+    let (full, least) = (full_spec(), least_spec());
     let with = |policy| ServiceSpec {
         restart: RestartSpec { policy, ..full.restart.clone() },
         ..full.clone()
@@ -131,7 +145,7 @@ pub(crate) fn specs() -> Vec<(&'static str, ServiceSpec)> {
 
 /// A machine that these events led to, each a second after the one before.
 fn machine(policy: Policy, cool_off: Option<Millis>, events: &[Event]) -> Machine {
-    let (_, spec) = specs().swap_remove(2);
+    let spec = full_spec();
     let restart = RestartSpec { policy, cool_off, max_restarts: Some(1), ..spec.restart };
     let rules = Rules { restart: &restart, grace: Millis(5000) };
     let mut machine = Machine::new(NOW);
@@ -194,7 +208,7 @@ pub(crate) fn states() -> Vec<(&'static str, StoredState)> {
 
 pub(crate) fn to_keeper(protocol: u32) -> Vec<(&'static str, ToKeeper)> {
     let (request, name) = (7, name("web@2"));
-    let (_, spec) = specs().swap_remove(2);
+    let spec = full_spec();
     let wish = |wish| ToKeeper::SetWish { request, name: name.clone(), wish };
     let whom = |whom| ToKeeper::Signal { request, name: name.clone(), signal: 15, whom };
     vec![

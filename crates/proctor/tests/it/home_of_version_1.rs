@@ -15,7 +15,7 @@ use std::process::Command;
 const RECORDED_HOME: &str = "/tmp/oldhome";
 
 /// The services that ran, with their runs.
-const RUNNING: [(&str, &str); 2] = [("web", "66088892f9847"), ("worker", "66088892fa7fc")];
+const RUNNING: [(&str, &str); 2] = [("web", "660891297e1f9"), ("worker", "66089129809d1")];
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/home_v1").join(name)
@@ -31,7 +31,7 @@ fn copy(home: &Home, name: &str) {
 fn recorded_home() -> Home {
     let home = Home::new();
     copy(&home, "proctor.yaml");
-    copy(&home, "run/env/853574600e740daa");
+    copy(&home, "run/env/6fa7f4750e849586");
     for name in ["web", "worker", "idle"] {
         copy(&home, &format!("run/services/{name}/spec"));
         copy(&home, &format!("run/services/{name}/state"));
