@@ -120,7 +120,7 @@ fn a_standard_error_that_goes_elsewhere_stays_apart() {
     let home = Home::new();
     let path = home.path().join("errors");
     let errors = Stdio::from(std::fs::File::create(&path).unwrap());
-    let script = "echo shown; echo bad >&2";
+    let script = "test -t 0 && test -t 1 && ! test -t 2 && echo shown; echo bad >&2";
     let command = home.command(["run", "--name", "job", "--", "/bin/sh", "-c", script]);
     let mut terminal = Pty::start(&command, Some(errors));
     assert_eq!(terminal.exit_code(LIMIT), Some(0));

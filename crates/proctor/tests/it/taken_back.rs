@@ -244,7 +244,7 @@ fn who_interrupts_a_change_that_is_over_has_its_answer() {
 #[test]
 fn a_change_that_makes_a_crash_loop_is_taken_back_as_soon_as_that_is_certain() {
     let home = script();
-    let config = "supervisor:\n  roots: [app]\n  services:\n    web: { command: sh app/web.sh, restart: { delay: 1 } }\n";
+    let config = "supervisor:\n  roots: [app]\n  services:\n    web: { command: sh app/web.sh, max_restarts: unlimited, restart: { delay: 100 } }\n";
     home.write("proctor.yaml", config);
     home.ok(["up", "-d"]);
     let diff = "--- a/web.sh\n+++ b/web.sh\n@@ -1,2 +1,2 @@\n-echo hello from one\n+echo broken; exit 7\n exec sleep 100000\n";
