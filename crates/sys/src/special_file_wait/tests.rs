@@ -1,3 +1,5 @@
+//! Real processes that wait, and what is found of them.
+
 use super::*;
 use proctor_testkit::{wait_for, wait_until};
 use std::process::{Child, Command, Stdio};
