@@ -15,6 +15,7 @@ use proctor_sys::{fifo, socket};
 use proctor_testkit::wait_until;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -319,8 +320,10 @@ fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
 fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy() {
     let dir = tempfile::tempdir().unwrap();
     let mut pump = Pump::start().unwrap();
-    // A file where the folder should be.
-    std::fs::write(dir.path().join("logs"), "").unwrap();
+    // A folder that is for everybody is neither used nor moved aside.
+    let mode = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    std::fs::set_permissions(dir.path().join("logs"), mode(0o1777)).unwrap();
     let mut waiting = begin(&mut pump, dir.path(), 1, spec());
     waiting.write_all(b"waited\n").unwrap();
     let other = tempfile::tempdir().unwrap();
@@ -341,10 +344,11 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
         chatty.write_all(b"chat\n").unwrap();
         log.exists()
     });
-    std::fs::remove_file(dir.path().join("logs")).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path().join("logs")).unwrap().count(), 0);
+    std::fs::set_permissions(dir.path().join("logs"), mode(0o700)).unwrap();
     wait_until("what waited", LIMIT, || {
         chatty.write_all(b"chat\n").unwrap();
-        dir.path().join("logs").is_dir() && stored(dir.path()).0 == b"waited\n"
+        std::fs::read(dir.path().join("logs/stdout.00000001.log")).is_ok_and(|it| it == b"waited\n")
     });
     pump.stop();
 }
