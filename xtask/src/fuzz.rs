@@ -23,11 +23,11 @@ const USUAL_SECONDS: u32 = 60;
 const INPUT_SECONDS: u32 = 10;
 
 /// Maximum allocation, single and total; no decoder needs more for so few bytes.
-const LARGEST_ALLOCATION: &str = "-malloc_limit_mb=64";
-const LARGEST_MEMORY: &str = "-rss_limit_mb=1024";
+const MAX_ALLOCATION: &str = "-malloc_limit_mb=64";
+const MAX_MEMORY: &str = "-rss_limit_mb=1024";
 
 /// Longer inputs are slower and find nothing new.
-const LONGEST_INPUT: &str = "-max_len=4096";
+const MAX_INPUT: &str = "-max_len=4096";
 
 /// The prefix of libFuzzer's statistics.
 const INPUTS_TRIED: &str = "stat::number_of_executed_units:";
@@ -99,7 +99,7 @@ fn one(target: &str, folder: &Path, seconds: u32) -> Result<Result<String, Strin
     command
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-timeout={INPUT_SECONDS}"))
-        .args([LARGEST_ALLOCATION, LARGEST_MEMORY, LONGEST_INPUT, "-print_final_stats=1"]);
+        .args([MAX_ALLOCATION, MAX_MEMORY, MAX_INPUT, "-print_final_stats=1"]);
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {

@@ -104,7 +104,7 @@ impl Front {
 }
 
 /// Maximum length of a client name in characters; real programs use fewer.
-const LONGEST_CLIENT: usize = 64;
+const MAX_CLIENT_NAME_BYTES: usize = 64;
 
 /// The name a program gives itself: not empty, bounded, without characters a terminal would act on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -114,7 +114,7 @@ pub struct ClientName(Arc<str>);
 impl ClientName {
     /// Returns `None` if the program gives no name.
     pub fn parse(text: &str) -> Option<ClientName> {
-        let shown = text.trim().chars().take(LONGEST_CLIENT);
+        let shown = text.trim().chars().take(MAX_CLIENT_NAME_BYTES);
         let name: String = shown.map(|c| if acts(c) { '_' } else { c }).collect();
         let name = name.trim_end();
         (!name.is_empty()).then(|| ClientName(name.into()))
@@ -183,7 +183,7 @@ impl Caller {
 
 /// Access granted to callers without a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strangers {
+pub enum AnonymousAccess {
     /// No access.
     Nothing,
     /// The access of a viewer.
@@ -195,7 +195,7 @@ pub enum Strangers {
 
 /// The reason a caller was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum AccessDenied {
     /// The caller presented no token; a token would help.
     Unauthenticated,
     /// The caller's role is too low.
@@ -207,32 +207,34 @@ pub enum Refused {
 pub fn allows(
     caller: &Caller,
     needs: Role,
-    strangers: Strangers,
+    strangers: AnonymousAccess,
     assistants: Role,
-) -> Result<(), Refused> {
+) -> Result<(), AccessDenied> {
     let own = match &caller.principal {
         Principal::Local { .. } => Role::Admin,
         Principal::Token { role, .. } => *role,
-        Principal::Anonymous => anonymous(caller, strangers).ok_or(Refused::Unauthenticated)?,
-        Principal::Stranger => return Err(Refused::Unauthenticated),
+        Principal::Anonymous => {
+            anonymous(caller, strangers).ok_or(AccessDenied::Unauthenticated)?
+        }
+        Principal::Stranger => return Err(AccessDenied::Unauthenticated),
     };
     let has = if caller.front == Front::Mcp { own.min(assistants) } else { own };
     let nameless = matches!(caller.principal, Principal::Anonymous);
     match has >= needs {
         true => Ok(()),
         // A token does not raise the limit set for assistants.
-        false if nameless && own < needs => Err(Refused::Unauthenticated),
-        false => Err(Refused::Forbidden { has, needs }),
+        false if nameless && own < needs => Err(AccessDenied::Unauthenticated),
+        false => Err(AccessDenied::Forbidden { has, needs }),
     }
 }
 
 /// The role of a caller without a token; `None` for a connection from another machine.
-fn anonymous(caller: &Caller, strangers: Strangers) -> Option<Role> {
+fn anonymous(caller: &Caller, strangers: AnonymousAccess) -> Option<Role> {
     let near = caller.peer.is_none_or(|peer| peer.ip().to_canonical().is_loopback());
     match strangers {
-        Strangers::Read if near => Some(Role::Viewer),
-        Strangers::All if near => Some(Role::Admin),
-        Strangers::Nothing | Strangers::Read | Strangers::All => None,
+        AnonymousAccess::Read if near => Some(Role::Viewer),
+        AnonymousAccess::All if near => Some(Role::Admin),
+        AnonymousAccess::Nothing | AnonymousAccess::Read | AnonymousAccess::All => None,
     }
 }
 
@@ -254,13 +256,16 @@ mod tests {
         for has in Role::ALL {
             for needs in Role::ALL {
                 let expected =
-                    if has >= needs { Ok(()) } else { Err(Refused::Forbidden { has, needs }) };
+                    if has >= needs { Ok(()) } else { Err(AccessDenied::Forbidden { has, needs }) };
                 let from_afar = caller(token(has), Some("10.0.0.7:4000"));
-                assert_eq!(allows(&from_afar, needs, Strangers::Nothing, Role::Viewer), expected);
+                assert_eq!(
+                    allows(&from_afar, needs, AnonymousAccess::Nothing, Role::Viewer),
+                    expected
+                );
             }
         }
         let local = Caller::local(0);
-        assert_eq!(allows(&local, Role::Admin, Strangers::Nothing, Role::Viewer), Ok(()));
+        assert_eq!(allows(&local, Role::Admin, AnonymousAccess::Nothing, Role::Viewer), Ok(()));
     }
 
     #[test]
@@ -273,18 +278,18 @@ mod tests {
                 let all = callers.into_iter().chain([(Caller::local(0), Role::Admin), nobody]);
                 for (caller, role) in all {
                     let caller = caller.through(Front::Mcp, None);
-                    let allowed = allows(&caller, needs, Strangers::All, assistants);
+                    let allowed = allows(&caller, needs, AnonymousAccess::All, assistants);
                     let has = role.min(assistants);
                     let expected = has >= needs;
                     assert_eq!(allowed.is_ok(), expected, "{caller:?} {needs} {assistants}");
-                    let refused = Err(Refused::Forbidden { has, needs });
+                    let refused = Err(AccessDenied::Forbidden { has, needs });
                     assert!(expected || allowed == refused, "{caller:?} {needs}: {allowed:?}");
                 }
             }
         }
         let nobody = caller(Principal::Anonymous, peer).through(Front::Mcp, None);
-        let allowed = allows(&nobody, Role::Operator, Strangers::Read, Role::Admin);
-        assert_eq!(allowed, Err(Refused::Unauthenticated), "a token would help");
+        let allowed = allows(&nobody, Role::Operator, AnonymousAccess::Read, Role::Admin);
+        assert_eq!(allowed, Err(AccessDenied::Unauthenticated), "a token would help");
     }
 
     #[test]
@@ -317,23 +322,23 @@ mod tests {
         let check = |peer, needs, strangers, expected: bool| {
             let nobody = caller(Principal::Anonymous, peer);
             let allowed = allows(&nobody, needs, strangers, Role::Viewer);
-            let expected = if expected { Ok(()) } else { Err(Refused::Unauthenticated) };
+            let expected = if expected { Ok(()) } else { Err(AccessDenied::Unauthenticated) };
             assert_eq!(allowed, expected, "{peer:?} {needs} {strangers:?}");
         };
         for near in [None, Some("127.0.0.1:9"), Some("[::1]:9"), Some("[::ffff:127.0.0.1]:9")] {
-            check(near, Role::Viewer, Strangers::Read, true);
-            check(near, Role::Operator, Strangers::Read, false);
-            check(near, Role::Admin, Strangers::All, true);
-            check(near, Role::Viewer, Strangers::Nothing, false);
+            check(near, Role::Viewer, AnonymousAccess::Read, true);
+            check(near, Role::Operator, AnonymousAccess::Read, false);
+            check(near, Role::Admin, AnonymousAccess::All, true);
+            check(near, Role::Viewer, AnonymousAccess::Nothing, false);
         }
         for far in [Some("10.0.0.7:9"), Some("[fe80::1]:9"), Some("[::ffff:10.0.0.7]:9")] {
-            check(far, Role::Viewer, Strangers::Read, false);
-            check(far, Role::Viewer, Strangers::All, false);
+            check(far, Role::Viewer, AnonymousAccess::Read, false);
+            check(far, Role::Viewer, AnonymousAccess::All, false);
         }
         let stranger = caller(Principal::Stranger, Some("127.0.0.1:9"));
-        for strangers in [Strangers::Nothing, Strangers::Read, Strangers::All] {
+        for strangers in [AnonymousAccess::Nothing, AnonymousAccess::Read, AnonymousAccess::All] {
             let allowed = allows(&stranger, Role::Viewer, strangers, Role::Admin);
-            assert_eq!(allowed, Err(Refused::Unauthenticated), "{strangers:?}");
+            assert_eq!(allowed, Err(AccessDenied::Unauthenticated), "{strangers:?}");
         }
     }
 }

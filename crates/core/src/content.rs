@@ -49,7 +49,7 @@ impl Encoding {
 
 /// The line endings of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Endings {
+pub enum LineEndings {
     /// There is no line ending.
     None,
     Lf,
@@ -58,29 +58,29 @@ pub enum Endings {
     Mixed,
 }
 
-impl Endings {
+impl LineEndings {
     pub const fn as_str(self) -> &'static str {
         match self {
-            Endings::None => "none",
-            Endings::Lf => "lf",
-            Endings::CrLf => "crlf",
-            Endings::Cr => "cr",
-            Endings::Mixed => "mixed",
+            LineEndings::None => "none",
+            LineEndings::Lf => "lf",
+            LineEndings::CrLf => "crlf",
+            LineEndings::Cr => "cr",
+            LineEndings::Mixed => "mixed",
         }
     }
 
-    fn of(crlf: u64, lf: u64, cr: u64) -> Endings {
+    fn of(crlf: u64, lf: u64, cr: u64) -> LineEndings {
         match (crlf > 0, lf > 0, cr > 0) {
-            (false, false, false) => Endings::None,
-            (true, false, false) => Endings::CrLf,
-            (false, true, false) => Endings::Lf,
-            (false, false, true) => Endings::Cr,
-            _ => Endings::Mixed,
+            (false, false, false) => LineEndings::None,
+            (true, false, false) => LineEndings::CrLf,
+            (false, true, false) => LineEndings::Lf,
+            (false, false, true) => LineEndings::Cr,
+            _ => LineEndings::Mixed,
         }
     }
 }
 
-impl fmt::Display for Endings {
+impl fmt::Display for LineEndings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
     }
@@ -88,10 +88,10 @@ impl fmt::Display for Endings {
 
 /// Properties of a complete content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Nature {
+pub struct ContentKind {
     /// `None` for binary content.
     pub encoding: Option<Encoding>,
-    pub endings: Endings,
+    pub endings: LineEndings,
     /// Whether the last line has a line ending.
     pub final_newline: bool,
     /// Lines that end with a line feed, plus an unterminated last line.
@@ -115,7 +115,7 @@ pub struct Observer {
 
 impl Observer {
     /// Examines a whole content at once.
-    pub fn look(bytes: &[u8]) -> Nature {
+    pub fn look(bytes: &[u8]) -> ContentKind {
         let mut observer = Observer::default();
         observer.feed(bytes);
         observer.finish()
@@ -161,7 +161,7 @@ impl Observer {
         }
     }
 
-    pub fn finish(&self) -> Nature {
+    pub fn finish(&self) -> ContentKind {
         let encoding = match self.first.as_slice() {
             [0xff, 0xfe, ..] => Some(Encoding::Utf16Le),
             [0xfe, 0xff, ..] => Some(Encoding::Utf16Be),
@@ -171,9 +171,9 @@ impl Observer {
             _ => Some(Encoding::Utf8),
         };
         let unfinished = self.seen > 0 && self.last != b'\n';
-        Nature {
+        ContentKind {
             encoding,
-            endings: Endings::of(self.both, self.feeds - self.both, self.returns - self.both),
+            endings: LineEndings::of(self.both, self.feeds - self.both, self.returns - self.both),
             final_newline: self.seen > 0 && matches!(self.last, b'\n' | b'\r'),
             lines: self.feeds + u64::from(unfinished),
         }
@@ -227,27 +227,33 @@ mod tests {
     use proptest::prelude::*;
 
     #[track_caller]
-    fn check(bytes: &[u8], encoding: Option<Encoding>, endings: Endings, last: bool, lines: u64) {
-        let expected = Nature { encoding, endings, final_newline: last, lines };
+    fn check(
+        bytes: &[u8],
+        encoding: Option<Encoding>,
+        endings: LineEndings,
+        last: bool,
+        lines: u64,
+    ) {
+        let expected = ContentKind { encoding, endings, final_newline: last, lines };
         assert_eq!(Observer::look(bytes), expected, "{bytes:?}");
     }
 
     #[test]
     fn contents_are_told_apart() {
         use Encoding::{Unknown, Utf8, Utf8Bom, Utf16Be, Utf16Le};
-        check(b"", Some(Utf8), Endings::None, false, 0);
-        check(b"a", Some(Utf8), Endings::None, false, 1);
-        check(b"a\n", Some(Utf8), Endings::Lf, true, 1);
-        check(b"a\nb", Some(Utf8), Endings::Lf, false, 2);
-        check(b"a\r\nb\r\n", Some(Utf8), Endings::CrLf, true, 2);
-        check(b"a\r\nb\n", Some(Utf8), Endings::Mixed, true, 2);
-        check(b"a\rb\r", Some(Utf8), Endings::Cr, true, 1);
-        check(b"a\r\r\n", Some(Utf8), Endings::Mixed, true, 1);
-        check("ä\n".as_bytes(), Some(Utf8), Endings::Lf, true, 1);
-        check(b"\xef\xbb\xbfa\n", Some(Utf8Bom), Endings::Lf, true, 1);
-        check(b"\xe4\n", Some(Unknown), Endings::Lf, true, 1);
-        check(b"abc\xc3", Some(Unknown), Endings::None, false, 1);
-        check(b"\x7fELF\0\0", None, Endings::None, false, 1);
+        check(b"", Some(Utf8), LineEndings::None, false, 0);
+        check(b"a", Some(Utf8), LineEndings::None, false, 1);
+        check(b"a\n", Some(Utf8), LineEndings::Lf, true, 1);
+        check(b"a\nb", Some(Utf8), LineEndings::Lf, false, 2);
+        check(b"a\r\nb\r\n", Some(Utf8), LineEndings::CrLf, true, 2);
+        check(b"a\r\nb\n", Some(Utf8), LineEndings::Mixed, true, 2);
+        check(b"a\rb\r", Some(Utf8), LineEndings::Cr, true, 1);
+        check(b"a\r\r\n", Some(Utf8), LineEndings::Mixed, true, 1);
+        check("ä\n".as_bytes(), Some(Utf8), LineEndings::Lf, true, 1);
+        check(b"\xef\xbb\xbfa\n", Some(Utf8Bom), LineEndings::Lf, true, 1);
+        check(b"\xe4\n", Some(Unknown), LineEndings::Lf, true, 1);
+        check(b"abc\xc3", Some(Unknown), LineEndings::None, false, 1);
+        check(b"\x7fELF\0\0", None, LineEndings::None, false, 1);
         assert_eq!(Observer::look(b"\xff\xfea\0\n\0").encoding, Some(Utf16Le));
         assert_eq!(Observer::look(b"\xfe\xff\0a\0\n").encoding, Some(Utf16Be));
         let late = [vec![b'a'; LOOKED_AT], vec![0]].concat();

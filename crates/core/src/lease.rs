@@ -4,7 +4,7 @@
 //! lease keeps counting on that clock until the machine reboots. After a reboot only the wall clock
 //! is left: it ends a lease that has expired, and it never extends one beyond its original length.
 
-use crate::record::BootId;
+use crate::record_encoding::BootId;
 use crate::time::{Millis, Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub const SHORTEST: Millis = Millis::seconds(1);
 
 /// A year, as for every duration in a configuration. A longer-lived service needs no lease.
-pub const LONGEST: Millis = Millis::seconds(366 * 24 * 3600);
+pub const MAX_LEASE: Millis = Millis::seconds(366 * 24 * 3600);
 
 /// A renewal is written to disk when it extends the lease by at least a tenth of its length.
 const PARTS: u64 = 10;
@@ -25,7 +25,7 @@ pub struct Lease {
 
 impl Lease {
     pub fn begin(length: Millis, now: Mono) -> Lease {
-        let length = Millis(length.0.clamp(SHORTEST.0, LONGEST.0));
+        let length = Millis(length.0.clamp(SHORTEST.0, MAX_LEASE.0));
         Lease { length, ends: now.plus(length) }
     }
 
@@ -71,7 +71,7 @@ impl KeptLease {
     /// Restores the lease. Adds a tenth of its length for a renewal that may not have been written,
     /// so that it ends late rather than early.
     pub fn resume(&self, now: Now, boot: BootId) -> Lease {
-        let length = Millis(self.length.0.clamp(SHORTEST.0, LONGEST.0));
+        let length = Millis(self.length.0.clamp(SHORTEST.0, MAX_LEASE.0));
         let unwritten = Millis(length.0 / PARTS);
         let left = if is_known(boot) && self.boot == hex(boot) {
             self.ends.plus(unwritten).since(now.mono)
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(seconds(renewed.left(at(120, 0).mono)), 100);
         assert_eq!(renewed.renewed(at(60, 0).mono), renewed, "no renewal makes it shorter");
         assert_eq!(Lease::begin(Millis(0), Mono(0)).length(), SHORTEST);
-        assert_eq!(Lease::begin(Millis(u64::MAX), Mono(0)).length(), LONGEST);
+        assert_eq!(Lease::begin(Millis(u64::MAX), Mono(0)).length(), MAX_LEASE);
     }
 
     /// Stored 10 seconds after it began, so that 90 of 100 are left; restored at `now` in `boot`.
@@ -183,7 +183,7 @@ mod tests {
             for boot in [BOOT, OTHER] {
                 for now in [at(0, 0), at(1 << 40, 1 << 40), at(0, -(1 << 40))] {
                     let lease = kept.resume(now, boot);
-                    assert!(lease.left(now.mono) <= LONGEST && lease.length() >= SHORTEST);
+                    assert!(lease.left(now.mono) <= MAX_LEASE && lease.length() >= SHORTEST);
                     lease.keep(now, boot);
                 }
             }

@@ -5,23 +5,23 @@
 //! service's life in a second.
 
 pub mod access;
-pub mod commands;
+pub mod assistant_policy;
+pub mod command_allowlist;
 pub mod config;
 pub mod content;
 pub mod diff;
 pub mod edit;
-pub mod hands;
 pub mod hash;
 pub mod home;
 pub mod lease;
 pub mod lifecycle;
-pub mod logindex;
+pub mod log_index;
 pub mod name;
-pub mod record;
-pub mod rooted;
+pub mod record_encoding;
+pub mod root_paths;
 pub mod shell_syntax;
 pub mod spec;
-pub mod statefile;
+pub mod state_file;
 pub mod stored;
 pub mod text;
 pub mod time;

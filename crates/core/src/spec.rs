@@ -117,7 +117,7 @@ impl RestartSpec {
 
     /// Upper limit of `max_restarts`. The machine remembers each restart in the window, and more
     /// than this many in a window is a loop by any measure.
-    pub const MOST_RESTARTS: u32 = 1000;
+    pub const MAX_RESTARTS: u32 = 1000;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Unified diffs and exact-text edits, each with a content to apply them to.
 
-use proctor_core::diff::{self, How, Hunk, Names, Patch, Reading, Relation, Sign};
-use proctor_core::edit::{self, Edit, Misfit, Places};
+use proctor_core::diff::{self, FileNames, Hunk, MatchMode, Patch, Reading, Relation, Sign};
+use proctor_core::edit::{self, Edit, EditError, EditPositions};
 
 /// The input is a content and, after a zero byte, a diff for it.
 pub(crate) fn unified_diff(bytes: &[u8]) {
@@ -32,9 +32,9 @@ fn understood(content: &[u8], patch: &Patch, reading: Reading) {
         let plain = Patch { begins: false, mode: None, relation: Relation::Same, ..patch.clone() };
         assert_eq!(again, [plain]);
     }
-    let exactly = [How::AsGit, How::default()];
+    let exactly = [MatchMode::AsGit, MatchMode::default()];
     let other =
-        (0..4).flat_map(|fuzz| [false, true].map(|any_ends| How::AsPatch { fuzz, any_ends }));
+        (0..4).flat_map(|fuzz| [false, true].map(|any_ends| MatchMode::AsPatch { fuzz, any_ends }));
     for how in exactly.into_iter().chain(other) {
         match diff::apply(content, &patch.hunks, how) {
             Ok(applied) if exactly.contains(&how) => exact(content, &patch.hunks, &applied),
@@ -74,11 +74,11 @@ fn extend(content: &mut Vec<u8>, lines: &[&[u8]]) {
 /// Applying a diff that we make turns one content into the other.
 fn made(old: &[u8], new: &[u8]) {
     for around in [0, 3] {
-        let text = diff::unified(Names::Changed("f"), old, new, around);
+        let text = diff::unified(FileNames::Changed("f"), old, new, around);
         let patches = diff::parse(&text, Reading::Strict).expect("what we write can be read");
         assert_eq!(patches.is_empty(), old == new);
         for patch in patches {
-            let applied = diff::apply(old, &patch.hunks, How::default());
+            let applied = diff::apply(old, &patch.hunks, MatchMode::default());
             assert_eq!(applied.expect("our own diff fits").content, new);
         }
     }
@@ -97,22 +97,22 @@ pub(crate) fn exact_edits(bytes: &[u8]) {
         let edits: Vec<Edit> = texts.chunks(2).filter_map(pair).collect();
         match edit::edit(&content, &edits) {
             Ok(edited) => {
-                let Places { count, lines } = edited.places;
+                let EditPositions { count, lines } = edited.places;
                 assert!(count >= edits.len() && (all || count == edits.len()), "{edits:?}");
-                assert_eq!(lines.len(), count.min(edit::MOST_PLACES), "{edits:?}");
+                assert_eq!(lines.len(), count.min(edit::MAX_MATCHES), "{edits:?}");
             }
             Err(misfit) => misfits(&content, &edits, misfit),
         }
     }
 }
 
-fn misfits(content: &[u8], edits: &[Edit], misfit: Misfit) {
+fn misfits(content: &[u8], edits: &[Edit], misfit: EditError) {
     let (number, fits) = match misfit {
-        Misfit::Empty { edit } => (edit, edits[edit].old.is_empty()),
-        Misfit::Same { edit } => (edit, edits[edit].old == edits[edit].new),
-        Misfit::TooLarge { edit } => (edit, edits[edit].all),
-        Misfit::Ambiguous { edit, count, lines } => (edit, count > 1 && lines.is_sorted()),
-        Misfit::Missing { edit, near } => {
+        EditError::Empty { edit } => (edit, edits[edit].old.is_empty()),
+        EditError::Same { edit } => (edit, edits[edit].old == edits[edit].new),
+        EditError::TooLarge { edit } => (edit, edits[edit].all),
+        EditError::Ambiguous { edit, count, lines } => (edit, count > 1 && lines.is_sorted()),
+        EditError::Missing { edit, near } => {
             let sound = near.iter().all(|near| near.line > 0 && near.likeness <= 1.0);
             let old = &edits[edit].old;
             // The content that was searched is known only for the first edit.

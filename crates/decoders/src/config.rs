@@ -2,7 +2,7 @@
 //! place.
 
 use proctor_core::config::own_secrets::OwnSecrets;
-use proctor_core::config::{Config, Problem, ServiceDef, Surroundings, parse, parse_service};
+use proctor_core::config::{Config, ConfigContext, Problem, ServiceDef, parse, parse_service};
 use std::collections::BTreeSet;
 
 /// Variables and files that exist in these checks.
@@ -25,8 +25,8 @@ fn read(path: &str) -> Result<String, String> {
     }
 }
 
-pub(crate) fn around() -> Surroundings<'static> {
-    Surroundings { base_dir: "/srv/app", var: &variable, read: &read }
+pub(crate) fn around() -> ConfigContext<'static> {
+    ConfigContext { base_dir: "/srv/app", var: &variable, read: &read }
 }
 
 /// A whole file, and the block of one service.

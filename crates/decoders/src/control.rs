@@ -1,22 +1,26 @@
 //! One line from a client of the control port.
 
-use proctor_front::tcp::heard::{Heard, hear};
-use proctor_front::tcp::said::{Manner, Said, understand};
+use proctor_front::tcp::line_text::{LineText, hear};
+use proctor_front::tcp::parsed_line::{ParsedLine, ReplyFormat, understand};
 use serde_json::{Value, json};
 
 pub(crate) fn check(bytes: &[u8]) {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let text = match hear(line) {
-        Ok(Heard::Text(text)) => text,
-        Ok(Heard::Http) | Err(_) => return,
+        Ok(LineText::Text(text)) => text,
+        Ok(LineText::Http) | Err(_) => return,
     };
     assert!(text.len() <= line.len(), "a text is longer than its line");
     assert!(!text.contains(['\0', '\u{1b}']), "a terminal would obey this: {text:?}");
-    assert_eq!(hear(text.as_bytes()), Ok(Heard::Text(text.clone())), "heard again it is another");
+    assert_eq!(
+        hear(text.as_bytes()),
+        Ok(LineText::Text(text.clone())),
+        "heard again it is another"
+    );
     let (manner, said) = understand(&text);
     assert_eq!(understand(&text), (manner, said.clone()), "it is understood in two ways");
-    let Ok(Said::Call(call)) = said else { return };
-    assert!(call.input.is_object() || manner == Manner::Json, "words are {:?}", call.input);
+    let Ok(ParsedLine::Call(call)) = said else { return };
+    assert!(call.input.is_object() || manner == ReplyFormat::Json, "words are {:?}", call.input);
     general(&call.op, &call.input);
 }
 
@@ -24,7 +28,7 @@ pub(crate) fn check(bytes: &[u8]) {
 fn general(op: &str, input: &Value) {
     let again = json!({ "op": op, "input": input }).to_string();
     match understand(&again) {
-        (Manner::Json, Ok(Said::Call(call))) => {
+        (ReplyFormat::Json, Ok(ParsedLine::Call(call))) => {
             assert_eq!((call.op.as_str(), &call.input), (op, input));
         }
         other => panic!("{again}: {other:?}"),

@@ -1,7 +1,7 @@
 //! Env files, `services.json`, `tokens.json`, and lines of the audit.
 
 use proctor_core::config::envfile;
-use proctor_engine::untrusted;
+use proctor_engine::fuzz_entry_points;
 
 pub(crate) fn env_file(bytes: &[u8]) {
     let text = crate::lossy(bytes);
@@ -37,9 +37,9 @@ fn escaped(value: &str) -> String {
 
 /// A parsed file means the same after it is written again; a rejected one has a reason.
 pub(crate) fn services(bytes: &[u8]) {
-    match untrusted::stored(bytes) {
+    match fuzz_entry_points::stored(bytes) {
         Ok(written) => {
-            let again = untrusted::stored(&written).expect("what was written can be read");
+            let again = fuzz_entry_points::stored(&written).expect("what was written can be read");
             assert_eq!(written, again);
         }
         Err(why) => assert!(!why.is_empty()),
@@ -48,9 +48,9 @@ pub(crate) fn services(bytes: &[u8]) {
 
 /// A file is accepted as a whole or not at all, and written again unchanged.
 pub(crate) fn tokens(bytes: &[u8]) {
-    match untrusted::tokens(bytes) {
+    match fuzz_entry_points::tokens(bytes) {
         Ok(written) => {
-            let again = untrusted::tokens(&written).expect("what was written can be read");
+            let again = fuzz_entry_points::tokens(&written).expect("what was written can be read");
             assert_eq!(written, again);
         }
         Err(why) => assert!(!why.is_empty()),
@@ -60,12 +60,13 @@ pub(crate) fn tokens(bytes: &[u8]) {
 /// Checks the line unchanged, and with a correct hash: otherwise no altered line would ever be
 /// decoded.
 pub(crate) fn audit_line(bytes: &[u8]) {
-    for line in [bytes.to_vec(), untrusted::with_hash(bytes)] {
-        match untrusted::audit_line(&line) {
+    for line in [bytes.to_vec(), fuzz_entry_points::with_hash(bytes)] {
+        match fuzz_entry_points::audit_line(&line) {
             Ok(written) => {
                 let plain = |byte: &u8| (0x20..0x7f).contains(byte);
                 assert!(written.iter().all(plain), "a line that a terminal acts on");
-                let again = untrusted::audit_line(&written).expect("what was written can be read");
+                let again =
+                    fuzz_entry_points::audit_line(&written).expect("what was written can be read");
                 assert_eq!(written, again);
             }
             Err(why) => assert!(!why.is_empty()),

@@ -2,7 +2,7 @@
 
 use super::{choice, lossy};
 use proctor_engine::git::answers;
-use proctor_engine::git::{Name, What};
+use proctor_engine::git::{EntryState, Name};
 
 const A: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -33,7 +33,7 @@ pub(crate) fn status(bytes: &[u8]) {
     are_within(bytes, status.entries.iter().map(|entry| &entry.path));
     for entry in &status.entries {
         assert!(!entry.path.0.is_empty() && !entry.path.0.contains(&0), "{entry:?}");
-        if let What::Changed { from: Some(from), .. } = &entry.what {
+        if let EntryState::Changed { from: Some(from), .. } = &entry.what {
             are_within(bytes, [from]);
         }
     }

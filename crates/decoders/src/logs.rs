@@ -4,28 +4,29 @@ use crate::messages::name;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use proctor_core::lifecycle::Exit;
-use proctor_core::logindex::{
-    Entry, ExitMark, Mark, RECORD, Stream, decode_all, index_file, log_file, parse_log_file,
+use proctor_core::log_index::{
+    ExitMark, IndexEntry, IndexMark, RECORD, Stream, decode_all, index_file, log_file,
+    parse_log_file,
 };
 use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use proctor_engine::api::{LogItem, LogPage, LogQuery, LogWhat};
-use proctor_engine::untrusted;
+use proctor_engine::fuzz_entry_points;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of pages of a log in these checks, even with one item a page.
-const MOST_PAGES: usize = 20_000;
+const MAX_PAGES: usize = 20_000;
 
 pub(crate) fn index(bytes: &[u8]) {
     let entries = decode_all(bytes);
     assert!(entries.len() <= bytes.len() / RECORD);
     for entry in &entries {
-        assert_eq!(Entry::decode(&entry.encode()), Some(*entry));
-        if let Mark::RunExited(exit) = entry.mark {
+        assert_eq!(IndexEntry::decode(&entry.encode()), Some(*entry));
+        if let IndexMark::RunExited(exit) = entry.mark {
             assert!(!exit.to_string().contains(char::is_control), "{exit}");
         }
     }
-    let again: Vec<u8> = entries.iter().flat_map(Entry::encode).collect();
+    let again: Vec<u8> = entries.iter().flat_map(IndexEntry::encode).collect();
     assert_eq!(decode_all(&again), entries);
     if let Some((stream, number)) = std::str::from_utf8(bytes).ok().and_then(parse_log_file) {
         assert_eq!(parse_log_file(&log_file(stream, number)), Some((stream, number)));
@@ -71,9 +72,12 @@ pub(crate) fn cursor(bytes: &[u8]) {
     cursor_text(&URL_SAFE_NO_PAD.encode(bytes));
     for version in VERSIONS {
         cursor_text(&forged(version, bytes));
-        if untrusted::cursor(&forged(version, bytes)).is_ok() {
+        if fuzz_entry_points::cursor(&forged(version, bytes)).is_ok() {
             let longer = forged(version, &[bytes, &[0]].concat());
-            assert!(untrusted::cursor(&longer).is_err(), "a byte behind the positions was taken");
+            assert!(
+                fuzz_entry_points::cursor(&longer).is_err(),
+                "a byte behind the positions was taken"
+            );
         }
     }
 }
@@ -82,8 +86,8 @@ pub(crate) fn cursor(bytes: &[u8]) {
 const VERSIONS: [(u8, usize); 2] = [(1, 4), (2, 3)];
 
 fn cursor_text(text: &str) {
-    match untrusted::cursor(text) {
-        Ok(again) => assert_eq!(untrusted::cursor(&again).as_ref().ok(), Some(&again)),
+    match fuzz_entry_points::cursor(text) {
+        Ok(again) => assert_eq!(fuzz_entry_points::cursor(&again).as_ref().ok(), Some(&again)),
         Err(error) => {
             let said = error.to_string();
             assert!(said.chars().count() < 80, "a refused cursor is repeated at length: {said}");
@@ -134,14 +138,15 @@ impl Folder {
     }
 
     fn read(&self, query: &LogQuery) -> LogPage {
-        let page = untrusted::page(self.0.path(), query).expect("what is there can be read");
-        assert!(untrusted::cursor(&page.cursor).is_ok(), "our own cursor is refused");
+        let page =
+            fuzz_entry_points::page(self.0.path(), query).expect("what is there can be read");
+        assert!(fuzz_entry_points::cursor(&page.cursor).is_ok(), "our own cursor is refused");
         page
     }
 
     fn read_all(&self, mut query: LogQuery) -> Vec<LogItem> {
         let mut items = Vec::new();
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = self.read(&query);
             items.extend(page.items);
             if !page.more {
@@ -172,13 +177,13 @@ const LINES: &[u8] = b"one\ntwo\nthree\nfour without an end";
 fn records() -> Vec<[u8; RECORD]> {
     let exit = ExitMark::of(&Exit::Signal { signal: 9, oom: false, core: false });
     let marks = [
-        (0, Mark::RunStarted),
-        (0, Mark::Bytes),
-        (4, Mark::Bytes),
-        (8, Mark::Dropped(77)),
-        (14, Mark::RunExited(exit)),
+        (0, IndexMark::RunStarted),
+        (0, IndexMark::Bytes),
+        (4, IndexMark::Bytes),
+        (8, IndexMark::Dropped(77)),
+        (14, IndexMark::RunExited(exit)),
     ];
-    let entry = |(offset, mark)| Entry { offset, wall: Wall(100), run: RunId(7), mark };
+    let entry = |(offset, mark)| IndexEntry { offset, wall: Wall(100), run: RunId(7), mark };
     marks.map(|mark| entry(mark).encode()).to_vec()
 }
 

@@ -3,14 +3,14 @@
 use crate::messages::name;
 use proctor_core::lifecycle::{Event, Machine, Rules, Wish};
 use proctor_core::name::RunId;
-use proctor_core::record::{
+use proctor_core::record_encoding::{
     self, Body, BootId, IDENTITY_SIZE, Identity, OnceVariables, RecordError, SharedVariables,
 };
 use proctor_core::spec::{
     Credentials, EnvId, ExecSpec, Limit, LogSpec, OnFull, OnShutdown, Policy, Resource,
     RestartSpec, ServiceSpec, StopSpec,
 };
-use proctor_core::statefile::{self, Layout, RunHeader, StoredState};
+use proctor_core::state_file::{self, Layout, RunHeader, StoredState};
 use proctor_core::stored::StoredError;
 use proctor_core::time::{Millis, Mono, Now, Wall};
 use std::fmt::Debug;
@@ -29,11 +29,11 @@ pub(crate) fn state(bytes: &[u8]) {
 }
 
 fn state_file(bytes: &[u8]) {
-    let Ok(found) = statefile::decode(bytes) else { return };
+    let Ok(found) = state_file::decode(bytes) else { return };
     let identity = found.identity.as_ref().ok().copied().flatten();
     let (_, anew) = Layout::create(&found.state, identity.map(|found| found.encode()).as_ref())
         .expect("what was read can be written");
-    let again = statefile::decode(&anew).expect("what was written can be read");
+    let again = state_file::decode(&anew).expect("what was written can be read");
     // Compared as written: an encoding may represent the same number in several ways.
     assert_eq!(
         anew,
@@ -48,7 +48,7 @@ fn state_file(bytes: &[u8]) {
         let at = usize::try_from(patch.offset).expect("a small file");
         file.resize(file.len().max(at + patch.bytes.len()), 0);
         file[at..at + patch.bytes.len()].copy_from_slice(&patch.bytes);
-        if let Ok(patched) = statefile::decode(&file) {
+        if let Ok(patched) = state_file::decode(&file) {
             assert_eq!(patched.state.run, None, "the state that was written last counts");
         }
     }
@@ -85,17 +85,21 @@ pub(crate) fn sealed(bytes: &[u8]) {
 fn sealed_as<B: Body + Debug>(bytes: &[u8]) {
     let whole = [bytes.to_vec()].into_iter();
     for file in whole.chain(VERSIONS.map(|version| envelope::<B>(version, bytes))) {
-        let Ok(body) = record::open::<B>(&file) else { continue };
-        let sealed = record::seal(&body).expect("what was read can be written");
-        let again = record::open::<B>(&sealed).expect("what was written can be read");
-        assert_eq!(sealed, record::seal(&again).expect("as before"), "{body:?}");
+        let Ok(body) = record_encoding::open::<B>(&file) else { continue };
+        let sealed = record_encoding::seal(&body).expect("what was read can be written");
+        let again = record_encoding::open::<B>(&sealed).expect("what was written can be read");
+        assert_eq!(sealed, record_encoding::seal(&again).expect("as before"), "{body:?}");
         for length in 0..sealed.len() {
-            assert!(record::open::<B>(&sealed[..length]).is_err(), "cut to {length} it was read");
+            assert!(
+                record_encoding::open::<B>(&sealed[..length]).is_err(),
+                "cut to {length} it was read"
+            );
         }
     }
     for version in VERSIONS {
-        if record::open::<B>(&envelope::<B>(version, bytes)).is_ok() {
-            let longer = record::open::<B>(&envelope::<B>(version, &[bytes, &[0]].concat()));
+        if record_encoding::open::<B>(&envelope::<B>(version, bytes)).is_ok() {
+            let longer =
+                record_encoding::open::<B>(&envelope::<B>(version, &[bytes, &[0]].concat()));
             let trailing = RecordError::Body(StoredError::Trailing(1));
             assert_eq!(longer.err(), Some(trailing), "a byte after the content was accepted");
         }
@@ -219,7 +223,11 @@ fn released(kind: &str) -> Vec<Vec<u8>> {
 pub(crate) fn seeds_sealed() -> Vec<Vec<u8>> {
     let env = SharedVariables(vec![("A".into(), "b".into()), ("EMPTY".into(), String::new())]);
     let once = OnceVariables { after: RunId(1 << 50), env: env.0.clone() };
-    let sealed = [(0, record::seal(&spec())), (1, record::seal(&env)), (2, record::seal(&once))];
+    let sealed = [
+        (0, record_encoding::seal(&spec())),
+        (1, record_encoding::seal(&env)),
+        (2, record_encoding::seal(&once)),
+    ];
     let both = sealed.into_iter().flat_map(|(kind, file)| {
         let file = file.expect("the seeds can be encoded");
         [[&[kind], file.as_slice()].concat(), [&[kind], &file[16..]].concat()]

@@ -1,12 +1,12 @@
 //! Requests of a client of the unix socket, and responses to it.
 
-use proctor_front::protocol::{Answer, Cut, Lines, Request};
+use proctor_front::protocol::{Answer, CutLine, Lines, Request};
 use proctor_ops::dispatch::given;
-use proctor_ops::moment;
 use proctor_ops::table::{self, TABLE};
+use proctor_ops::timestamps;
 
 /// A limit that the inputs of these checks reach.
-const LONGEST: usize = 64;
+const MAX_TEXT_BYTES: usize = 64;
 
 pub(crate) fn check(bytes: &[u8]) {
     lines(bytes);
@@ -28,9 +28,9 @@ pub(crate) fn check(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         let utc = jiff::tz::TimeZone::UTC;
         let now = proctor_core::time::Wall(1_763_193_600_000_000);
-        if let Ok(moment) = moment::parse(text, now, &utc) {
-            let written = moment::rfc3339(moment);
-            assert_eq!(moment::parse(&written, now, &utc), Ok(moment), "{text} is {written}");
+        if let Ok(moment) = timestamps::parse(text, now, &utc) {
+            let written = timestamps::rfc3339(moment);
+            assert_eq!(timestamps::parse(&written, now, &utc), Ok(moment), "{text} is {written}");
         }
     }
 }
@@ -43,7 +43,7 @@ fn lines(bytes: &[u8]) {
     let joined: Vec<u8> =
         whole.0.iter().flat_map(|line| [line, b"\n".as_slice()].concat()).collect();
     assert!(bytes.starts_with(&joined), "lines are not what was sent");
-    assert!(whole.0.iter().all(|line| line.len() <= LONGEST));
+    assert!(whole.0.iter().all(|line| line.len() <= MAX_TEXT_BYTES));
 }
 
 /// The lines, and whether the next was too long.
@@ -52,10 +52,10 @@ fn cut(pieces: &[&[u8]]) -> (Vec<Vec<u8>>, bool) {
     for piece in pieces {
         lines.push(piece);
         loop {
-            match lines.next(LONGEST) {
-                Cut::Line(line) => found.push(line),
-                Cut::TooLong => return (found, true),
-                Cut::Unfinished => break,
+            match lines.next(MAX_TEXT_BYTES) {
+                CutLine::Line(line) => found.push(line),
+                CutLine::TooLong => return (found, true),
+                CutLine::Unfinished => break,
             }
         }
     }

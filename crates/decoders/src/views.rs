@@ -1,9 +1,9 @@
 //! Text for a terminal: no output of a service or response of a daemon can control the terminal.
 
 use jiff::tz::TimeZone;
-use proctor_ops::show::harmless::{Colours, harmless, harmless_line};
-use proctor_ops::show::{Page, unpainted};
 use proctor_ops::table::TABLE;
+use proctor_ops::text_output::escape_filter::{Colours, harmless, harmless_line};
+use proctor_ops::text_output::{Page, unpainted};
 use serde_json::Value;
 
 pub(crate) fn check(bytes: &[u8]) {

@@ -5,29 +5,32 @@ mod repositories;
 
 pub use crate::args_override::RestartWith;
 use crate::audit::Audit;
-pub use crate::command::{CommandPlan, End, Finished, Surroundings};
-use crate::command::{Commands, surroundings};
+pub use crate::command::{CommandEnvironment, CommandExit, CommandOutcome, CommandPlan};
+use crate::command::{Commands, command_environment};
 use crate::error::EngineError;
-pub use crate::events::{Ended, Event, Events, From as EventsFrom, Happening, OperationNews};
+pub use crate::events::{Event, EventKind, Events, OperationEvent, ReadFrom as EventsFrom, RunEnd};
 use crate::files::Files;
 use crate::git::Git;
+use crate::keeper_link::{Ask, Link};
 pub use crate::lease::LeaseChange;
-use crate::link::{Ask, Link};
 pub use crate::logs::query::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
 use crate::owner::{Answer, Command};
+pub use crate::ownership::{OwnerUse, Ownership};
 use crate::registry::Registry;
-pub use crate::tenure::{Tenure, Use};
-use crate::tokens::{self, Tokens};
-use crate::usage::Meter;
-pub use crate::view::{
+pub use crate::service_view::{
     FailedChecks, Health, KeeperView, PortSeen, ServiceView, UnhealthyRun, Usage, View,
 };
-use crate::{apply, logs, ports, select, source, startable, upgrade};
+use crate::tokens::{self, Tokens};
+use crate::usage::Meter;
+use crate::{
+    apply_config, binary_check, config_source, listening_ports, logs, service_selection,
+    start_checks,
+};
 use proctor_core::access::{ClientName, Principal, TokenId};
+use proctor_core::assistant_policy::AssistantPolicy;
 use proctor_core::config::Setting;
 use proctor_core::config::listen::Listeners;
 use proctor_core::config::security::Security;
-use proctor_core::hands::Hands;
 use proctor_core::home::Home;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
@@ -79,7 +82,7 @@ pub struct ConfigRequest {
     /// start nothing. The request fails, with nothing changed, if one of them cannot start.
     pub start: Option<Vec<String>>,
     /// Set for an assistant: the request fails if it changes anything that the assistant must not change.
-    pub hands: Option<Hands>,
+    pub hands: Option<AssistantPolicy>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -117,7 +120,7 @@ pub struct NewService {
 }
 
 /// Maximum time for a removed service to end before its logs are deleted.
-const GONE_WITHIN: Duration = Duration::from_secs(60);
+const GONE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Polling interval of a followed log if the kernel cannot report changes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -149,7 +152,7 @@ impl Engine {
 
     /// Checks that an HTTP server responds there, with a status from 200 to 399. `Err` says why not.
     pub async fn answers(&self, url: &str, patience: Duration) -> Result<(), String> {
-        crate::probe::check(url, patience).await
+        crate::http_probe::check(url, patience).await
     }
 
     /// Checks that this expression is a valid search pattern.
@@ -221,12 +224,12 @@ impl Engine {
 
     /// Resolves words of a command line: a service, all instances of one, a group, or `all`.
     pub fn select(&self, words: &[String]) -> Result<Vec<ServiceName>, EngineError> {
-        self.read(|view| select::select(view, words))
+        self.read(|view| service_selection::select(view, words))
     }
 
     /// The services of a request that names none: those of the only name there is, or of the primary one.
     pub fn meant(&self) -> Result<Vec<ServiceName>, EngineError> {
-        self.read(select::meant_by_nothing)
+        self.read(service_selection::meant_by_nothing)
     }
 
     /// The defaults for a command: from a service, from the caller, or from the configuration in force.
@@ -234,8 +237,8 @@ impl Engine {
         &self,
         service: Option<&ServiceName>,
         given: (Option<Vec<(String, String)>>, Option<PathBuf>),
-    ) -> Result<Surroundings, EngineError> {
-        surroundings::of(&self.inner.registry, service, given)
+    ) -> Result<CommandEnvironment, EngineError> {
+        command_environment::of(&self.inner.registry, service, given)
     }
 
     /// Returns true if a configuration is in force.
@@ -256,7 +259,7 @@ impl Engine {
 
     /// Runs a command to its end. If the future is dropped early, the command and its whole process tree are
     /// killed.
-    pub async fn run_command(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
+    pub async fn run_command(&self, plan: CommandPlan) -> Result<CommandOutcome, EngineError> {
         self.inner.commands.run(plan).await
     }
 
@@ -267,7 +270,7 @@ impl Engine {
     }
 
     /// Adds an event that is not about a service.
-    pub fn happened(&self, what: Happening) {
+    pub fn happened(&self, what: EventKind) {
         self.inner.registry.happened(what);
     }
 
@@ -280,12 +283,12 @@ impl Engine {
     /// Checks a configuration without applying it: returns its effective settings, or all its problems.
     pub async fn check(&self, request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
         let current = self.inner.registry.current();
-        crate::blocking(move || apply::check(request, current.as_deref())).await?
+        crate::blocking(move || apply_config::check(request, current.as_deref())).await?
     }
 
     /// Checks a named file without an engine: the result depends on nothing that runs. Blocks.
     pub fn check_alone(request: ConfigRequest) -> Result<Vec<Setting>, EngineError> {
-        apply::check(request, None)
+        apply_config::check(request, None)
     }
 
     /// Defines a service at run time and stores it in `services.json`.
@@ -312,27 +315,27 @@ impl Engine {
 
     /// Marks those of these services that belong to `client` as in use: their leases are renewed until the
     /// result is dropped.
-    pub fn using(&self, client: &ClientName, names: &[ServiceName]) -> Vec<Use> {
-        let mut own: Vec<Arc<Tenure>> = self.read(|view| {
+    pub fn using(&self, client: &ClientName, names: &[ServiceName]) -> Vec<OwnerUse> {
+        let mut own: Vec<Arc<Ownership>> = self.read(|view| {
             let services = names.iter().filter_map(|name| view.services.get(name));
             let own = services.filter(|service| service.owner() == Some(client));
             own.filter_map(|service| service.tenure.clone()).collect()
         });
         // Instances share one tenure.
         own.dedup_by(|one, other| Arc::ptr_eq(one, other));
-        let begin = |tenure| Use::begin(tenure, Arc::clone(&self.inner.registry));
+        let begin = |tenure| OwnerUse::begin(tenure, Arc::clone(&self.inner.registry));
         own.into_iter().map(begin).collect()
     }
 
     /// Checks before a start that all programs exist and their ports are free. Changes nothing. Services that
     /// have a run are skipped: they are started, and the port is theirs.
     pub fn check_startable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
-        startable::check_start(&self.inner.registry, names)
+        start_checks::check_start(&self.inner.registry, names)
     }
 
     /// Checks before a restart, which creates a new process for each.
     pub fn check_restartable(&self, names: &[ServiceName]) -> Result<(), EngineError> {
-        startable::check_restart(&self.inner.registry, names)
+        start_checks::check_restart(&self.inner.registry, names)
     }
 
     /// Stores the wish, then tells the keeper. Returns when the keeper has it, not when it is fulfilled. A wish
@@ -376,7 +379,9 @@ impl Engine {
         let look = move || {
             let listening = Listening::now();
             let one = |(run, port): (Option<(ServiceName, RunView)>, u16)| {
-                run.map_or(PortSeen::Closed, |(_, run)| ports::look(&run, port, &listening))
+                run.map_or(PortSeen::Closed, |(_, run)| {
+                    listening_ports::look(&run, port, &listening)
+                })
             };
             asked.into_iter().map(one).collect()
         };
@@ -414,7 +419,7 @@ impl Engine {
                 seen = self.changed(seen).await;
             }
         };
-        if tokio::time::timeout(GONE_WITHIN, gone).await.is_err()
+        if tokio::time::timeout(GONE_TIMEOUT, gone).await.is_err()
             && let Some(name) = self.read(left)
         {
             return Err(EngineError::Failed(format!(
@@ -433,12 +438,12 @@ impl Engine {
 
     /// The version that a binary reports; fails if it is not a Proctor.
     pub async fn version_of(&self, binary: &Path) -> Result<String, EngineError> {
-        upgrade::version(binary).await
+        binary_check::version(binary).await
     }
 
     /// Replaces keeper and daemon by this binary, in place; returns its version. Fails if it is not a Proctor.
     pub async fn upgrade(&self, binary: PathBuf) -> Result<String, EngineError> {
-        let version = upgrade::version(&binary).await?;
+        let version = binary_check::version(&binary).await?;
         let Ok(binary) = binary.into_os_string().into_string() else {
             return Err(EngineError::Failed("the name of the binary is not UTF-8".into()));
         };
@@ -448,7 +453,7 @@ impl Engine {
 
     /// The text of the built-in example.
     pub fn example() -> &'static str {
-        source::EXAMPLE
+        config_source::EXAMPLE
     }
 
     async fn command<R>(&self, make: impl FnOnce(Answer<R>) -> Command) -> Result<R, EngineError> {

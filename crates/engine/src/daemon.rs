@@ -6,19 +6,19 @@
 use crate::api::Engine;
 use crate::audit::Audit;
 use crate::command;
+use crate::daemon_startup::Startup;
 use crate::files;
 use crate::git;
-use crate::link::{self, Closed, Incoming, Link, News};
+use crate::health_checks;
+use crate::keeper_link::{self, Incoming, KeeperEvent, Link, LinkClosed};
 use crate::own_folder;
 use crate::owner::{Command, INBOX, Owner};
-use crate::probes;
+use crate::pipe_holder::PipeHolder;
 use crate::registry::Registry;
-use crate::startup::Startup;
-use crate::store::{Found, Store};
+use crate::service_store::{LoadedStore, Store};
 use crate::tokens::Tokens;
-use crate::trust;
+use crate::trusted_folders;
 use crate::unhealthy_file;
-use crate::witness::Witnesses;
 use proctor_core::home::Home;
 use proctor_core::wire::{PROTOCOL, ToKeeper};
 use proctor_sys::failpoint::{self, Point};
@@ -32,7 +32,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 /// A keeper that sends no snapshot within this time hangs; it will start another daemon.
-const SNAPSHOT_WITHIN: Duration = Duration::from_secs(10);
+const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time for clients to get their last responses after the keeper has announced its end.
 const FAREWELL: Duration = Duration::from_millis(250);
@@ -42,7 +42,7 @@ const LAST_WORDS: Duration = Duration::from_millis(20);
 
 /// Why the daemon's work ended, which decides what its process does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum DaemonExit {
     /// The keeper is gone without notice: take over its role.
     KeeperGone,
     /// Proctor shuts down: exit.
@@ -67,7 +67,7 @@ pub async fn run(
     keeper: UnixStream,
     listen: Listen,
     serve: impl AsyncFnOnce(Engine),
-) -> Ending {
+) -> DaemonExit {
     match begin(home, keeper, listen).await {
         Ok(daemon) => daemon.serve(serve).await,
         Err(ending) => ending,
@@ -76,28 +76,28 @@ pub async fn run(
 
 struct Daemon {
     engine: Engine,
-    pump: JoinHandle<Ending>,
+    pump: JoinHandle<DaemonExit>,
     /// Aborted when the daemon is dropped.
     _tasks: JoinSet<()>,
 }
 
-async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon, Ending> {
+async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon, DaemonExit> {
     let mut tasks = JoinSet::new();
-    let (link, mut incoming, writer) = link::open(keeper).map_err(|error| {
+    let (link, mut incoming, writer) = keeper_link::open(keeper).map_err(|error| {
         tracing::error!(%error, "cannot use the keeper's socket");
-        Ending::KeeperGone
+        DaemonExit::KeeperGone
     })?;
     tasks.spawn(writer);
     let registry = Arc::new(Registry::new());
     // A failure shows when the snapshot does not arrive.
     link.tell(&ToKeeper::Hello { protocol: PROTOCOL, pid: std::process::id() }).await.ok();
     failpoint::moment(Point::DaemonHello);
-    let mut witnesses = Witnesses::new(home.clone());
-    match timeout(SNAPSHOT_WITHIN, snapshot(&mut incoming, &registry, &mut witnesses)).await {
+    let mut witnesses = PipeHolder::new(home.clone());
+    match timeout(SNAPSHOT_TIMEOUT, snapshot(&mut incoming, &registry, &mut witnesses)).await {
         Ok(result) => result?,
         Err(_) => {
             tracing::error!("the keeper sent no snapshot");
-            return Err(Ending::Replaced);
+            return Err(DaemonExit::Replaced);
         }
     }
     failpoint::moment(Point::DaemonSnapshot);
@@ -119,7 +119,7 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
     let (audit, writer) = Audit::new(&home, Arc::clone(&registry));
     tasks.spawn(writer);
     let pump = tokio::spawn(pump(incoming, Arc::clone(&registry), witnesses));
-    tasks.spawn(probes::run(home.clone(), Arc::clone(&registry), link.clone()));
+    tasks.spawn(health_checks::run(home.clone(), Arc::clone(&registry), link.clone()));
     let (sender, inbox) = mpsc::channel::<Command>(INBOX);
     tasks.spawn(own(store, startup, Arc::clone(&registry), link.clone(), inbox, audit.clone()));
     Ok(Daemon {
@@ -142,7 +142,7 @@ async fn recall_unhealthy(home: &Home, registry: &Registry) {
 }
 
 impl Daemon {
-    async fn serve(mut self, serve: impl AsyncFnOnce(Engine)) -> Ending {
+    async fn serve(mut self, serve: impl AsyncFnOnce(Engine)) -> DaemonExit {
         let mut serving = pin!(serve(self.engine.clone()));
         let ending = tokio::select! {
             ended = &mut self.pump => ended,
@@ -150,8 +150,8 @@ impl Daemon {
         };
         let ending = ended(ending);
         match ending {
-            Ending::KeeperGone => {}
-            Ending::ForGood | Ending::Replaced => {
+            DaemonExit::KeeperGone => {}
+            DaemonExit::ForGood | DaemonExit::Replaced => {
                 let _ = tokio::join!(timeout(FAREWELL, serving), self.engine.settle());
             }
         }
@@ -166,10 +166,10 @@ impl Drop for Daemon {
 }
 
 /// If the pump panicked, the keeper is still well: exit, so that it starts another daemon.
-fn ended(pump: Result<Ending, tokio::task::JoinError>) -> Ending {
+fn ended(pump: Result<DaemonExit, tokio::task::JoinError>) -> DaemonExit {
     pump.unwrap_or_else(|error| {
         tracing::error!(%error, "the link to the keeper failed");
-        Ending::Replaced
+        DaemonExit::Replaced
     })
 }
 
@@ -178,7 +178,7 @@ async fn plan(
     home: &Home,
     registry: &Registry,
     listen: Listen,
-) -> Result<(Store, Startup, Arc<Tokens>), Ending> {
+) -> Result<(Store, Startup, Arc<Tokens>), DaemonExit> {
     let states = registry.read(|view| {
         let state = |service: &crate::api::ServiceView| service.state.clone();
         let known = view.services.iter().filter_map(|(name, s)| Some((name.clone(), state(s)?)));
@@ -187,15 +187,15 @@ async fn plan(
     let home = home.clone();
     let planned = crate::blocking(move || {
         files::recover(&home);
-        trust::begin(&home);
-        let (store, found): (Store, Found) =
+        trusted_folders::begin(&home);
+        let (store, found): (Store, LoadedStore) =
             Store::open(home.services_json(), home.unsaved_services());
         let startup = Startup::plan(found, &states, listen == Listen::AfterUp);
         (store, startup, Arc::new(Tokens::open(&home)))
     });
     planned.await.map_err(|error| {
         tracing::error!(%error, "cannot plan the start");
-        Ending::Replaced
+        DaemonExit::Replaced
     })
 }
 
@@ -228,24 +228,27 @@ async fn own(
 async fn snapshot(
     incoming: &mut Incoming,
     registry: &Registry,
-    witnesses: &mut Witnesses,
-) -> Result<(), Ending> {
+    witnesses: &mut PipeHolder,
+) -> Result<(), DaemonExit> {
     loop {
         let batch = incoming.next().await.map_err(|closed| ending_of(&closed))?;
         let mut complete = false;
         for news in &batch.news {
             match news {
-                News::Hello { protocol, .. } if *protocol != PROTOCOL => {
+                KeeperEvent::Hello { protocol, .. } if *protocol != PROTOCOL => {
                     tracing::error!(
                         protocol,
                         ours = PROTOCOL,
                         "the keeper speaks another protocol version"
                     );
-                    return Err(Ending::Replaced);
+                    return Err(DaemonExit::Replaced);
                 }
-                News::Ending { for_good } => return Err(ending_said(*for_good)),
-                News::SnapshotEnd => complete = true,
-                News::Hello { .. } | News::State(_) | News::Removed(_) | News::Defined { .. } => {}
+                KeeperEvent::Ending { for_good } => return Err(ending_said(*for_good)),
+                KeeperEvent::SnapshotEnd => complete = true,
+                KeeperEvent::Hello { .. }
+                | KeeperEvent::State(_)
+                | KeeperEvent::Removed(_)
+                | KeeperEvent::Defined { .. } => {}
             }
         }
         witnesses.see(&batch.news);
@@ -257,7 +260,11 @@ async fn snapshot(
 }
 
 /// Passes the keeper's messages to the registry, then its responses to the callers, until the connection ends.
-async fn pump(mut incoming: Incoming, registry: Arc<Registry>, mut witnesses: Witnesses) -> Ending {
+async fn pump(
+    mut incoming: Incoming,
+    registry: Arc<Registry>,
+    mut witnesses: PipeHolder,
+) -> DaemonExit {
     loop {
         let mut batch = match incoming.next().await {
             Ok(batch) => batch,
@@ -268,12 +275,12 @@ async fn pump(mut incoming: Incoming, registry: Arc<Registry>, mut witnesses: Wi
         };
         witnesses.see(&batch.news);
         let ending = batch.news.iter().find_map(|news| match news {
-            News::Ending { for_good } => Some(ending_said(*for_good)),
-            News::Hello { .. }
-            | News::State(_)
-            | News::SnapshotEnd
-            | News::Removed(_)
-            | News::Defined { .. } => None,
+            KeeperEvent::Ending { for_good } => Some(ending_said(*for_good)),
+            KeeperEvent::Hello { .. }
+            | KeeperEvent::State(_)
+            | KeeperEvent::SnapshotEnd
+            | KeeperEvent::Removed(_)
+            | KeeperEvent::Defined { .. } => None,
         });
         let news = std::mem::take(&mut batch.news);
         if !news.is_empty() {
@@ -298,15 +305,15 @@ async fn last_words(incoming: &mut Incoming, registry: &Registry) {
     timeout(LAST_WORDS, rest).await.ok();
 }
 
-fn ending_said(for_good: bool) -> Ending {
-    if for_good { Ending::ForGood } else { Ending::Replaced }
+fn ending_said(for_good: bool) -> DaemonExit {
+    if for_good { DaemonExit::ForGood } else { DaemonExit::Replaced }
 }
 
-fn ending_of(closed: &Closed) -> Ending {
+fn ending_of(closed: &LinkClosed) -> DaemonExit {
     tracing::warn!(%closed, "the connection to the keeper ended");
     match closed {
-        Closed::Gone => Ending::KeeperGone,
+        LinkClosed::Gone => DaemonExit::KeeperGone,
         // The keeper lives and has another version; it will replace this daemon.
-        Closed::Garbled(_) => Ending::Replaced,
+        LinkClosed::Garbled(_) => DaemonExit::Replaced,
     }
 }

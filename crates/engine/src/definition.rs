@@ -5,8 +5,8 @@
 
 use crate::environment::{Environment, hash_bytes};
 use crate::error::EngineError;
+use crate::ownership::Ownership;
 use crate::secrets;
-use crate::tenure::Tenure;
 use proctor_core::config::{HealthCheck, ServiceDef, UserRef};
 use proctor_core::name::ServiceName;
 use proctor_core::spec::{Credentials, ExecSpec, ServiceSpec};
@@ -23,7 +23,7 @@ pub(crate) struct Definition {
     environment: Arc<Environment>,
     exec: u64,
     /// Set for an added service.
-    tenure: Option<Arc<Tenure>>,
+    tenure: Option<Arc<Ownership>>,
     /// Arguments given with a restart, in place of those in `def`.
     args_override: Option<Vec<String>>,
 }
@@ -87,7 +87,7 @@ impl Definition {
         })
     }
 
-    pub(crate) fn held_by(self, tenure: &Arc<Tenure>) -> Definition {
+    pub(crate) fn held_by(self, tenure: &Arc<Ownership>) -> Definition {
         Definition { tenure: Some(Arc::clone(tenure)), ..self }
     }
 
@@ -130,7 +130,7 @@ impl Definition {
         &self.spec
     }
 
-    pub(crate) fn tenure(&self) -> Option<&Arc<Tenure>> {
+    pub(crate) fn tenure(&self) -> Option<&Arc<Ownership>> {
         self.tenure.as_ref()
     }
 
@@ -198,8 +198,8 @@ fn credentials(account: &Account) -> Option<Credentials> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use proctor_core::assistant_policy::AssistantAccess;
     use proctor_core::config::own_secrets::OwnSecrets;
-    use proctor_core::hands::Assistants;
     use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, StopSpec};
     use proctor_core::time::Millis;
     use std::collections::BTreeMap;
@@ -222,7 +222,7 @@ pub(crate) mod tests {
             port: None,
             autostart: true,
             primary: false,
-            assistants: Assistants::default(),
+            assistants: AssistantAccess::default(),
             stop: StopSpec {
                 signal: 15,
                 grace: Millis::seconds(10),

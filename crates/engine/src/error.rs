@@ -2,8 +2,8 @@
 
 use crate::files::FileError;
 use crate::git::GitError;
+use proctor_core::assistant_policy::AssistantRefusal;
 use proctor_core::config::Problem;
-use proctor_core::hands::HandsOff;
 use proctor_core::name::{NameError, ServiceName};
 use proctor_core::wire::Refusal;
 use std::fmt;
@@ -24,7 +24,7 @@ pub enum EngineError {
         how: String,
     },
     #[error("{}", hands_off(.services))]
-    HandsOff { services: Vec<(ServiceName, HandsOff)> },
+    AssistantRefused { services: Vec<(ServiceName, AssistantRefusal)> },
     #[error("this configuration allows more than the current one: {}", .keys.join(", "))]
     Widens { keys: Vec<&'static str> },
     #[error("service '{0}' has no lease")]
@@ -89,8 +89,8 @@ impl fmt::Display for PortHolder {
 /// Maximum number of services listed by name; the rest is a count.
 const NAMED: usize = 8;
 
-fn hands_off(services: &[(ServiceName, HandsOff)]) -> String {
-    let list = |wanted: HandsOff| {
+fn hands_off(services: &[(ServiceName, AssistantRefusal)]) -> String {
+    let list = |wanted: AssistantRefusal| {
         let names = services.iter().filter(|(_, why)| *why == wanted).map(|(name, _)| name);
         let names: Vec<&str> = names.map(ServiceName::as_str).collect();
         let more = match names.len().saturating_sub(NAMED) {
@@ -99,9 +99,9 @@ fn hands_off(services: &[(ServiceName, HandsOff)]) -> String {
         };
         (!names.is_empty()).then(|| format!("{}{more}", names[..names.len().min(NAMED)].join(", ")))
     };
-    let view = list(HandsOff::ViewOnly)
+    let view = list(AssistantRefusal::ViewOnly)
         .map(|names| format!("assistants may only look at {names} (`assistants: view`)"));
-    let other = list(HandsOff::NotOwn).map(|names| {
+    let other = list(AssistantRefusal::NotOwn).map(|names| {
         format!("this assistant did not start {names}, and may change only what it started (`supervisor.mcp.control: own`)")
     });
     view.into_iter().chain(other).collect::<Vec<_>>().join("; ")

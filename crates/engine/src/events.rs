@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Maximum number of events kept: a few minutes of a busy machine. Each takes 48 bytes.
-const MOST: usize = 4096;
+const MAX_EVENTS: usize = 4096;
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +22,11 @@ pub struct Event {
     pub at: Wall,
     /// `None`: the event is about Proctor itself.
     pub service: Option<ServiceName>,
-    pub what: Happening,
+    pub what: EventKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happening {
+pub enum EventKind {
     /// The service is newly defined.
     Defined,
     /// The service was removed.
@@ -35,11 +35,11 @@ pub enum Happening {
     LeaseOver,
     /// The service entered this phase. The pid is 0 if there is no process.
     Phase {
-        state: Word,
+        state: PhaseName,
         pid: u32,
         restarts: u32,
     },
-    Exited(Ended),
+    Exited(RunEnd),
     Health {
         healthy: bool,
         failures: u32,
@@ -49,12 +49,12 @@ pub enum Happening {
     /// A configuration was applied.
     Configured,
     /// Boxed: it is rarer than the others, and larger.
-    Operation(Box<OperationNews>),
+    Operation(Box<OperationEvent>),
 }
 
 /// An operation started or ended; `what` says which.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OperationNews {
+pub struct OperationEvent {
     pub id: String,
     pub operation: &'static str,
     pub what: &'static str,
@@ -62,7 +62,7 @@ pub struct OperationNews {
 
 /// The name of a phase in the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum PhaseName {
     Stopped,
     Waiting,
     Starting,
@@ -73,37 +73,37 @@ pub enum Word {
     Cooling,
 }
 
-impl Word {
+impl PhaseName {
     pub fn as_str(self) -> &'static str {
         match self {
-            Word::Stopped => "stopped",
-            Word::Waiting => "waiting",
-            Word::Starting => "starting",
-            Word::Running => "running",
-            Word::Backoff => "backoff",
-            Word::Stopping => "stopping",
-            Word::Failed => "failed",
-            Word::Cooling => "cooling",
+            PhaseName::Stopped => "stopped",
+            PhaseName::Waiting => "waiting",
+            PhaseName::Starting => "starting",
+            PhaseName::Running => "running",
+            PhaseName::Backoff => "backoff",
+            PhaseName::Stopping => "stopping",
+            PhaseName::Failed => "failed",
+            PhaseName::Cooling => "cooling",
         }
     }
 
-    fn of(phase: &PhaseView) -> Word {
+    fn of(phase: &PhaseView) -> PhaseName {
         match phase {
-            PhaseView::Down => Word::Stopped,
-            PhaseView::Held => Word::Waiting,
-            PhaseView::Backoff { .. } => Word::Backoff,
-            PhaseView::Starting { .. } => Word::Starting,
-            PhaseView::Up { .. } => Word::Running,
-            PhaseView::Stopping { .. } => Word::Stopping,
-            PhaseView::Failed { .. } => Word::Failed,
-            PhaseView::Cooling { .. } => Word::Cooling,
+            PhaseView::Down => PhaseName::Stopped,
+            PhaseView::Held => PhaseName::Waiting,
+            PhaseView::Backoff { .. } => PhaseName::Backoff,
+            PhaseView::Starting { .. } => PhaseName::Starting,
+            PhaseView::Up { .. } => PhaseName::Running,
+            PhaseView::Stopping { .. } => PhaseName::Stopping,
+            PhaseView::Failed { .. } => PhaseName::Failed,
+            PhaseView::Cooling { .. } => PhaseName::Cooling,
         }
     }
 }
 
 /// The end of a run, in a few bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnd {
     Code(i32),
     Signal {
         signal: i32,
@@ -129,7 +129,7 @@ pub struct Events {
 
 /// The position to start reading at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum ReadFrom {
     /// After the event of this number.
     After(u64),
     /// This many before the end.
@@ -138,24 +138,24 @@ pub enum From {
 
 /// The ring buffer of events.
 #[derive(Default)]
-pub(crate) struct Ring {
+pub(crate) struct EventRing {
     kept: VecDeque<Event>,
     last: u64,
     /// False until startup is complete: the states taken in before are the initial state, not events.
     live: bool,
 }
 
-impl Ring {
+impl EventRing {
     pub(crate) fn begin(&mut self) {
         self.live = true;
     }
 
-    pub(crate) fn push(&mut self, service: Option<&ServiceName>, what: Happening) {
+    pub(crate) fn push(&mut self, service: Option<&ServiceName>, what: EventKind) {
         if !self.live {
             return;
         }
         self.last += 1;
-        if self.kept.len() >= MOST {
+        if self.kept.len() >= MAX_EVENTS {
             self.kept.pop_front();
         }
         let at = proctor_sys::clock::now().wall;
@@ -168,17 +168,17 @@ impl Ring {
         if let Some(last) = &now.last_exit
             && before.and_then(exit) != Some(last.run)
         {
-            self.push(Some(&now.name), Happening::Exited(Ended::of(&last.exit)));
+            self.push(Some(&now.name), EventKind::Exited(RunEnd::of(&last.exit)));
         }
         let run = |state: &ServiceState| state.phase.run().map(|run| run.id);
         let same = |before: &ServiceState| {
-            Word::of(&before.phase) == Word::of(&now.phase) && run(before) == run(now)
+            PhaseName::of(&before.phase) == PhaseName::of(&now.phase) && run(before) == run(now)
         };
         if !before.is_some_and(same) {
-            let state = Word::of(&now.phase);
+            let state = PhaseName::of(&now.phase);
             let pid = now.phase.run().map_or(0, |run| run.pid);
             let restarts = u32::try_from(now.restarts).unwrap_or(u32::MAX);
-            self.push(Some(&now.name), Happening::Phase { state, pid, restarts });
+            self.push(Some(&now.name), EventKind::Phase { state, pid, restarts });
         }
     }
 
@@ -193,16 +193,21 @@ impl Ring {
         if let Some((healthy, failures)) = kind(now)
             && before != Some(healthy)
         {
-            self.push(Some(&service.name), Happening::Health { healthy, failures });
+            self.push(Some(&service.name), EventKind::Health { healthy, failures });
         }
     }
 
     /// Returns at most `most` events for which `wanted` is true; the others are skipped.
-    pub(crate) fn read(&self, from: From, most: usize, wanted: impl Fn(&Event) -> bool) -> Events {
+    pub(crate) fn read(
+        &self,
+        from: ReadFrom,
+        most: usize,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Events {
         let oldest = self.last - self.kept.len() as u64;
         let after = match from {
-            From::After(number) => number.min(self.last),
-            From::Last(count) => {
+            ReadFrom::After(number) => number.min(self.last),
+            ReadFrom::Last(count) => {
                 let before = self.kept.iter().rev().filter(|event| wanted(event)).nth(count);
                 before.map_or(oldest, |event| event.number)
             }
@@ -222,14 +227,14 @@ impl Ring {
     }
 }
 
-impl Ended {
-    fn of(exit: &Exit) -> Ended {
+impl RunEnd {
+    fn of(exit: &Exit) -> RunEnd {
         match exit {
-            Exit::Code(code) => Ended::Code(*code),
-            Exit::Signal { signal, oom, core: _ } => Ended::Signal { signal: *signal, oom: *oom },
-            Exit::SpawnFailed(_) => Ended::NotStarted,
-            Exit::Unknown => Ended::Unknown,
-            Exit::Backgrounded => Ended::Backgrounded,
+            Exit::Code(code) => RunEnd::Code(*code),
+            Exit::Signal { signal, oom, core: _ } => RunEnd::Signal { signal: *signal, oom: *oom },
+            Exit::SpawnFailed(_) => RunEnd::NotStarted,
+            Exit::Unknown => RunEnd::Unknown,
+            Exit::Backgrounded => RunEnd::Backgrounded,
         }
     }
 }
@@ -241,14 +246,20 @@ mod tests {
     use proctor_core::name::RunId;
     use proctor_core::wire::{LastExit, RunView};
 
-    fn ring(events: u64) -> Ring {
-        let mut ring = Ring { live: true, ..Ring::default() };
-        (0..events).for_each(|_| ring.push(None, Happening::Configured));
+    fn ring(events: u64) -> EventRing {
+        let mut ring = EventRing { live: true, ..EventRing::default() };
+        (0..events).for_each(|_| ring.push(None, EventKind::Configured));
         ring
     }
 
     #[track_caller]
-    fn check(ring: &Ring, from: From, most: usize, numbers: &[u64], rest: (u64, u64, bool)) {
+    fn check(
+        ring: &EventRing,
+        from: ReadFrom,
+        most: usize,
+        numbers: &[u64],
+        rest: (u64, u64, bool),
+    ) {
         let page = ring.read(from, most, |_| true);
         let found: Vec<u64> = page.events.iter().map(|event| event.number).collect();
         assert_eq!((found.as_slice(), (page.next, page.missed, page.more)), (numbers, rest));
@@ -257,30 +268,30 @@ mod tests {
     #[test]
     fn readers_go_on_where_they_were_and_hear_what_they_missed() {
         let small = ring(4);
-        check(&small, From::After(0), 10, &[1, 2, 3, 4], (4, 0, false));
-        check(&small, From::After(0), 2, &[1, 2], (2, 0, true));
-        check(&small, From::After(2), 2, &[3, 4], (4, 0, false));
-        check(&small, From::After(4), 2, &[], (4, 0, false));
-        check(&small, From::After(99), 2, &[], (4, 0, false));
-        check(&small, From::Last(0), 9, &[], (4, 0, false));
-        check(&small, From::Last(1), 9, &[4], (4, 0, false));
-        check(&small, From::Last(9), 9, &[1, 2, 3, 4], (4, 0, false));
-        let full = ring(MOST as u64 + 7);
-        assert_eq!(full.kept.len(), MOST);
-        check(&full, From::After(0), 1, &[8], (8, 7, true));
-        check(&full, From::After(7), 1, &[8], (8, 0, true));
-        check(&ring(0), From::After(0), 1, &[], (0, 0, false));
+        check(&small, ReadFrom::After(0), 10, &[1, 2, 3, 4], (4, 0, false));
+        check(&small, ReadFrom::After(0), 2, &[1, 2], (2, 0, true));
+        check(&small, ReadFrom::After(2), 2, &[3, 4], (4, 0, false));
+        check(&small, ReadFrom::After(4), 2, &[], (4, 0, false));
+        check(&small, ReadFrom::After(99), 2, &[], (4, 0, false));
+        check(&small, ReadFrom::Last(0), 9, &[], (4, 0, false));
+        check(&small, ReadFrom::Last(1), 9, &[4], (4, 0, false));
+        check(&small, ReadFrom::Last(9), 9, &[1, 2, 3, 4], (4, 0, false));
+        let full = ring(MAX_EVENTS as u64 + 7);
+        assert_eq!(full.kept.len(), MAX_EVENTS);
+        check(&full, ReadFrom::After(0), 1, &[8], (8, 7, true));
+        check(&full, ReadFrom::After(7), 1, &[8], (8, 0, true));
+        check(&ring(0), ReadFrom::After(0), 1, &[], (0, 0, false));
     }
 
     #[test]
     fn what_is_filtered_out_is_read_over() {
         let ring = ring(6);
         let even = |event: &Event| event.number.is_multiple_of(2);
-        let page = ring.read(From::After(0), 2, even);
+        let page = ring.read(ReadFrom::After(0), 2, even);
         assert_eq!((page.events.len(), page.next, page.more), (2, 4, true));
-        let page = ring.read(From::After(page.next), 2, even);
+        let page = ring.read(ReadFrom::After(page.next), 2, even);
         assert_eq!((page.events.len(), page.next, page.more), (1, 6, false));
-        assert_eq!(ring.read(From::Last(1), 9, even).events[0].number, 6);
+        assert_eq!(ring.read(ReadFrom::Last(1), 9, even).events[0].number, 6);
     }
 
     #[test]
@@ -301,14 +312,14 @@ mod tests {
         ring.state(Some(&up), &up);
         ring.state(Some(&up), &down);
         ring.state(Some(&down), &down);
-        let all = ring.read(From::After(0), 9, |_| true).events;
-        let happened: Vec<Happening> = all.into_iter().map(|event| event.what).collect();
+        let all = ring.read(ReadFrom::After(0), 9, |_| true).events;
+        let happened: Vec<EventKind> = all.into_iter().map(|event| event.what).collect();
         assert_eq!(
             happened,
             [
-                Happening::Phase { state: Word::Running, pid: 7, restarts: 0 },
-                Happening::Exited(Ended::Code(3)),
-                Happening::Phase { state: Word::Stopped, pid: 0, restarts: 0 },
+                EventKind::Phase { state: PhaseName::Running, pid: 7, restarts: 0 },
+                EventKind::Exited(RunEnd::Code(3)),
+                EventKind::Phase { state: PhaseName::Stopped, pid: 0, restarts: 0 },
             ]
         );
     }
@@ -320,8 +331,8 @@ mod tests {
 
     #[test]
     fn nothing_has_happened_before_it_is_live() {
-        let mut ring = Ring::default();
-        ring.push(None, Happening::Configured);
-        assert_eq!(ring.read(From::After(0), 9, |_| true).next, 0);
+        let mut ring = EventRing::default();
+        ring.push(None, EventKind::Configured);
+        assert_eq!(ring.read(ReadFrom::After(0), 9, |_| true).next, 0);
     }
 }

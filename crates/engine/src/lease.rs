@@ -1,16 +1,16 @@
 //! Leases as the owner of the state handles them: set and renewed on request, stored after they have moved far
 //! enough, and ended when they expire, including those that expired while no daemon ran.
 
+use crate::daemon_startup::Startup;
 use crate::error::EngineError;
 use crate::owner::{Owner, Removal};
-use crate::startup::Startup;
-use crate::store::Added;
-use crate::tenure::Tenure;
+use crate::ownership::Ownership;
+use crate::service_store::AddedService;
 use proctor_core::access::ClientName;
 use proctor_core::lease::{KeptLease, Lease};
 use proctor_core::name::ServiceName;
 use proctor_core::time::Millis;
-use proctor_sys::{boot, clock};
+use proctor_sys::{boot_id, clock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +31,11 @@ pub enum LeaseChange {
 }
 
 /// Stored leases, by the names that services were added under.
-type Kept = BTreeMap<ServiceName, Option<KeptLease>>;
+type StoredLeases = BTreeMap<ServiceName, Option<KeptLease>>;
 
 /// The report of an expired lease.
 #[derive(Debug, Clone)]
-pub(crate) struct OverLease {
+pub(crate) struct ExpiredLease {
     pub(crate) service: ServiceName,
     pub(crate) owner: Option<ClientName>,
 }
@@ -44,14 +44,14 @@ pub(crate) struct OverLease {
 pub(crate) fn begin(length: Millis) -> (Lease, KeptLease) {
     let now = clock::now();
     let lease = Lease::begin(length, now.mono);
-    (lease, lease.keep(now, boot::id()))
+    (lease, lease.keep(now, boot_id::id()))
 }
 
-impl Added {
+impl AddedService {
     /// The tenure restored from the stored entry.
-    pub(crate) fn tenure(&self) -> Tenure {
-        let lease = self.lease.as_ref().map(|kept| kept.resume(clock::now(), boot::id()));
-        Tenure::new(self.owner.clone(), lease.zip(self.lease.clone()))
+    pub(crate) fn tenure(&self) -> Ownership {
+        let lease = self.lease.as_ref().map(|kept| kept.resume(clock::now(), boot_id::id()));
+        Ownership::new(self.owner.clone(), lease.zip(self.lease.clone()))
     }
 }
 
@@ -62,7 +62,7 @@ impl Startup {
             let tenure = added.tenure();
             if tenure.is_over(clock::now().mono) {
                 self.stored.drop_added(&key);
-                self.over.push(OverLease { service: key, owner: added.owner });
+                self.over.push(ExpiredLease { service: key, owner: added.owner });
             } else {
                 self.tenures.insert(key, Arc::new(tenure));
             }
@@ -103,11 +103,11 @@ impl Owner {
 
     /// Stores leases that have moved far enough.
     pub(crate) async fn keep_leases(&mut self) {
-        let (now, boot) = (clock::now(), boot::id());
-        let moved = |(key, tenure): (&ServiceName, &Arc<Tenure>)| {
+        let (now, boot) = (clock::now(), boot_id::id());
+        let moved = |(key, tenure): (&ServiceName, &Arc<Ownership>)| {
             Some((key.clone(), Some(tenure.unwritten()?.keep(now, boot))))
         };
-        let moved: Kept = self.tenures.iter().filter_map(moved).collect();
+        let moved: StoredLeases = self.tenures.iter().filter_map(moved).collect();
         if let Err(error) = self.write_leases(&moved).await {
             // The next use tries again.
             tracing::warn!(%error, "cannot store a renewed lease");
@@ -153,7 +153,7 @@ impl Owner {
         Ok(())
     }
 
-    async fn write_leases(&mut self, leases: &Kept) -> Result<(), EngineError> {
+    async fn write_leases(&mut self, leases: &StoredLeases) -> Result<(), EngineError> {
         let mut stored = self.stored.clone();
         for (key, kept) in leases {
             if let Some(added) = stored.added.get_mut(key) {

@@ -4,47 +4,47 @@
 //! `services.json`, updates the registry and tells the keeper, in this order. [`daemon::run`] puts it together.
 //! Not here on purpose: permissions (the operations decide) and client protocols (the fronts).
 
-mod added;
+mod added_services;
 pub mod api;
-mod apply;
+mod apply_config;
 mod args_override;
 pub mod audit;
-mod board;
+mod binary_check;
 mod command;
+mod config_source;
 pub mod daemon;
+mod daemon_startup;
 mod definition;
 mod environment;
 pub mod error;
 mod events;
 pub mod files;
+pub mod fuzz_entry_points;
 pub mod git;
+mod health_checks;
+mod http_probe;
+mod keeper_link;
 mod lease;
-mod link;
+mod listening_ports;
 mod logs;
 mod own_folder;
 mod owner;
-mod ports;
-mod probe;
-mod probes;
+mod ownership;
+pub mod packed_settings;
+mod pipe_holder;
 mod registry;
+mod registry_state;
 mod sealed_json;
 pub mod secrets;
-mod select;
-pub mod settings;
-mod source;
-mod startable;
-mod startup;
-mod store;
-mod tenure;
+mod service_selection;
+mod service_store;
+mod service_view;
+mod start_checks;
 pub mod tokens;
 #[doc(hidden)]
-mod trust;
+mod trusted_folders;
 mod unhealthy_file;
-pub mod untrusted;
-mod upgrade;
 mod usage;
-mod view;
-mod witness;
 
 /// Runs a blocking function on a thread where blocking does no harm.
 async fn blocking<R: Send + 'static>(

@@ -6,21 +6,21 @@
 
 use crate::api::{Applied, ConfigRequest, NewService, RestartWith};
 use crate::audit::Audit;
+use crate::daemon_startup::{Startup, StartupProblems};
 use crate::definition::Definition;
 use crate::environment::Environments;
 use crate::error::EngineError;
+use crate::keeper_link::{Ask, Link};
 use crate::lease::LeaseChange;
-use crate::link::{Ask, Link};
-use crate::registry::{Awaited, Registry};
-use crate::startup::{Startup, Troubles};
-use crate::store::{Execs, Store, Stored, StoredRun, StoredWish, Unwritable};
-use crate::tenure::Tenure;
+use crate::ownership::Ownership;
+use crate::registry::{AwaitedState, Registry};
+use crate::service_store::{Execs, Store, StoredRun, StoredServices, StoredWish, Unwritable};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::spec::EnvId;
 use proctor_core::wire::{PhaseView, Refusal, ServiceState, ToKeeper};
+use proctor_sys::allocator;
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::memory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub(crate) const INBOX: usize = 256;
 
 /// The keeper sends a state with its response or right after it. No caller waits longer than this for the
 /// state.
-const SEEN_WITHIN: Duration = Duration::from_secs(1);
+const SEEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Time between two attempts to write a file that could not be written.
 const SAVE_INTERVAL: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ const SAVE_INTERVAL: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Time for the command that started Proctor to apply its configuration, before the listeners bind without it.
-const UP_WITHIN: Duration = Duration::from_secs(5);
+const UP_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) type Answer<R> = oneshot::Sender<Result<R, EngineError>>;
 
@@ -94,13 +94,13 @@ pub(crate) struct Owner {
     pub(crate) link: Link,
     pub(crate) store: Store,
     /// The content of `services.json`.
-    pub(crate) stored: Stored,
+    pub(crate) stored: StoredServices,
     pub(crate) environments: Environments,
     /// Environments sent to the keeper on this connection.
     pub(crate) sent: BTreeSet<EnvId>,
-    pub(crate) troubles: Troubles,
+    pub(crate) troubles: StartupProblems,
     /// Tenures of all added services, by the name they were added under.
-    pub(crate) tenures: BTreeMap<ServiceName, Arc<Tenure>>,
+    pub(crate) tenures: BTreeMap<ServiceName, Arc<Ownership>>,
     /// Earliest time to try again to end expired leases, after a failure.
     pub(crate) end_again: Option<Instant>,
     /// Time of the next attempt to write the file, while it does not match `stored`.
@@ -115,7 +115,7 @@ impl Owner {
         let registry = Arc::clone(&self.registry);
         let mut commands = Vec::new();
         let mut rest = Some(Instant::now() + QUIET);
-        let mut release = Some(Instant::now() + UP_WITHIN);
+        let mut release = Some(Instant::now() + UP_TIMEOUT);
         loop {
             let (lease, unsaved) = (self.next_end(), self.save_again);
             tokio::select! {
@@ -148,8 +148,8 @@ impl Owner {
                     rest = None;
                     self.anchor_audit().await;
                     // The data read for the plan is many times larger than the data that stays.
-                    memory::give_back();
-                    memory::let_go_of_code();
+                    allocator::give_back();
+                    allocator::let_go_of_code();
                 }
             }
         }
@@ -246,7 +246,7 @@ impl Owner {
     }
 
     /// The state to store with these wishes, and with definitions that have their configured arguments back.
-    fn with_wishes(&self, commands: &[WishCommand], changed: &[Arc<Definition>]) -> Stored {
+    fn with_wishes(&self, commands: &[WishCommand], changed: &[Arc<Definition>]) -> StoredServices {
         let mut stored = self.stored.clone();
         for definition in changed {
             stored.args.remove(definition.name());
@@ -261,7 +261,7 @@ impl Owner {
 
     /// Uses a state that cannot be written now, and schedules another attempt. Returns a warning for the
     /// caller.
-    async fn save_later(&mut self, stored: Stored, unwritable: &Unwritable) -> String {
+    async fn save_later(&mut self, stored: StoredServices, unwritable: &Unwritable) -> String {
         self.stored = stored;
         self.save_again = Some(Instant::now() + SAVE_INTERVAL);
         let until = match self.store.save_in_fallback(&self.stored).await {
@@ -276,7 +276,7 @@ impl Owner {
 
     /// Stores the position of the audit log, if there is a file to store it in.
     async fn anchor_audit(&mut self) {
-        let known = self.stored != Stored::default() && self.save_again.is_none();
+        let known = self.stored != StoredServices::default() && self.save_again.is_none();
         if known && self.audit.anchor() != self.stored.audit {
             // Best effort: the next change stores it, too.
             let _ = self.write(self.stored.clone()).await;
@@ -319,7 +319,7 @@ impl Owner {
         let effects: Vec<Option<(ServiceName, Option<Wish>)>> =
             asks.iter().map(|ask| self.affected(ask)).collect();
         let count = |(name, wish): &(ServiceName, Option<Wish>)| {
-            (name.clone(), Awaited { states: self.registry.states_of(name), wish: *wish })
+            (name.clone(), AwaitedState { states: self.registry.states_of(name), wish: *wish })
         };
         let mut counted: BTreeMap<_, _> = effects.iter().flatten().map(count).collect();
         let answers = self.link.ask_all(asks).await;
@@ -328,7 +328,7 @@ impl Owner {
                 counted.remove(name);
             }
         }
-        if timeout(SEEN_WITHIN, self.registry.newer_states(&counted)).await.is_err() {
+        if timeout(SEEN_TIMEOUT, self.registry.newer_states(&counted)).await.is_err() {
             tracing::debug!("the keeper accepted a wish, but its state did not change in time");
         }
         answers
@@ -418,7 +418,7 @@ impl Owner {
     }
 
     /// Writes the state if it differs from the written one.
-    pub(crate) async fn save(&mut self, stored: Stored) -> Result<(), Unwritable> {
+    pub(crate) async fn save(&mut self, stored: StoredServices) -> Result<(), Unwritable> {
         if stored != self.stored {
             self.write(stored).await?;
             self.tenures.retain(|key, _| self.stored.added.contains_key(key));
@@ -427,7 +427,7 @@ impl Owner {
         Ok(())
     }
 
-    async fn write(&mut self, mut stored: Stored) -> Result<(), Unwritable> {
+    async fn write(&mut self, mut stored: StoredServices) -> Result<(), Unwritable> {
         stored.audit = self.audit.anchor().or(stored.audit);
         self.store.save(&stored).await?;
         (self.stored, self.save_again) = (stored, None);
@@ -435,7 +435,7 @@ impl Owner {
     }
 
     /// Records for the next daemon the settings of current and future processes.
-    pub(crate) fn note_execs(&self, stored: &mut Stored, definitions: &[Arc<Definition>]) {
+    pub(crate) fn note_execs(&self, stored: &mut StoredServices, definitions: &[Arc<Definition>]) {
         let began: BTreeMap<_, _> = self.registry.began();
         for definition in definitions {
             let run =
@@ -447,9 +447,9 @@ impl Owner {
 
     fn must_exist(&self, names: &[ServiceName]) -> Result<(), EngineError> {
         match names.iter().find(|name| !self.registry.exists(name)) {
-            Some(name) => {
-                Err(self.registry.read(|view| crate::select::unknown(view, name.as_str())))
-            }
+            Some(name) => Err(self
+                .registry
+                .read(|view| crate::service_selection::unknown(view, name.as_str()))),
             None => Ok(()),
         }
     }

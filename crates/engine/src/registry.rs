@@ -7,18 +7,18 @@
 mod listeners;
 
 use crate::api::{FailedChecks, Health, View};
-use crate::board::{Board, Record, unknown, up};
+use crate::config_source::CurrentConfig;
 use crate::definition::{Definition, Origin};
-use crate::events::{Event, Events, From, Happening};
+use crate::events::{Event, EventKind, Events, ReadFrom};
 use crate::files::Roots;
-use crate::lease::OverLease;
-use crate::link::News;
-use crate::probes::CheckedRun;
+use crate::health_checks::CheckedRun;
+use crate::keeper_link::KeeperEvent;
+use crate::lease::ExpiredLease;
+use crate::packed_settings::PackedSettings;
+use crate::registry_state::{RegistryState, ServiceRecord, unknown, up};
 use crate::secrets;
-use crate::settings::Settings;
-use crate::source::Current;
+use crate::service_view::UnhealthyRun;
 use crate::tokens::secret::Digest;
-use crate::view::UnhealthyRun;
 use proctor_core::access::ClientName;
 use proctor_core::config::Setting;
 use proctor_core::config::backups::Backups;
@@ -34,12 +34,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::{Notify, watch};
 
 pub(crate) struct Registry {
-    board: RwLock<Board>,
+    board: RwLock<RegistryState>,
     generation: watch::Sender<u64>,
     listeners: watch::Sender<Arc<Listeners>>,
     /// Listeners that wait for the first `up`, so that its configuration sets their addresses.
     held_listeners: Mutex<Option<Listeners>>,
-    guard: watch::Sender<Arc<Guard>>,
+    guard: watch::Sender<Arc<AccessRules>>,
     roots: RwLock<Arc<Roots>>,
     own_secrets: RwLock<Arc<OwnSecrets>>,
     probing: Notify,
@@ -49,24 +49,24 @@ pub(crate) struct Registry {
 
 /// The state to wait for after a request: more states than `states`, with this wish if one is given.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Awaited {
+pub(crate) struct AwaitedState {
     pub(crate) states: u64,
     pub(crate) wish: Option<Wish>,
 }
 
 /// The security settings, with the configured token in the form it is compared.
-pub(crate) struct Guard {
+pub(crate) struct AccessRules {
     pub(crate) security: Security,
     pub(crate) token: Option<Digest>,
 }
 
-impl Guard {
-    fn new(security: Security) -> Guard {
+impl AccessRules {
+    fn new(security: Security) -> AccessRules {
         let token = security.token.as_ref().map(|token| {
             secrets::learn(&token.0);
             Digest::of(&token.0)
         });
-        Guard { security, token }
+        AccessRules { security, token }
     }
 }
 
@@ -77,7 +77,7 @@ impl Registry {
             generation: watch::Sender::new(0),
             listeners: watch::Sender::new(Arc::new(Listeners::OFF)),
             held_listeners: Mutex::default(),
-            guard: watch::Sender::new(Arc::new(Guard::new(Security::CLOSED))),
+            guard: watch::Sender::new(Arc::new(AccessRules::new(Security::CLOSED))),
             roots: RwLock::default(),
             own_secrets: RwLock::default(),
             probing: Notify::new(),
@@ -97,7 +97,7 @@ impl Registry {
     }
 
     /// Applies messages of the keeper, in its order.
-    pub(crate) fn observe(&self, news: Vec<News>) {
+    pub(crate) fn observe(&self, news: Vec<KeeperEvent>) {
         self.change(|board| {
             for news in news {
                 board.observe(news);
@@ -151,13 +151,13 @@ impl Registry {
     }
 
     /// Sets the configuration in force and its settings.
-    pub(crate) fn set_current(&self, current: Option<Arc<Current>>, settings: &[Setting]) {
-        let settings = Arc::new(Settings::pack(settings));
+    pub(crate) fn set_current(&self, current: Option<Arc<CurrentConfig>>, settings: &[Setting]) {
+        let settings = Arc::new(PackedSettings::pack(settings));
         self.change(|board| {
             board.view.config = current.as_ref().and_then(|current| current.source.file());
             board.view.settings = settings;
             board.current = current;
-            board.events.push(None, Happening::Configured);
+            board.events.push(None, EventKind::Configured);
         });
     }
 
@@ -172,10 +172,10 @@ impl Registry {
 
     /// Replaces the security settings.
     pub(crate) fn set_security(&self, security: Security) {
-        self.guard.send_replace(Arc::new(Guard::new(security)));
+        self.guard.send_replace(Arc::new(AccessRules::new(security)));
     }
 
-    pub(crate) fn guard(&self) -> Arc<Guard> {
+    pub(crate) fn guard(&self) -> Arc<AccessRules> {
         Arc::clone(&self.guard.borrow())
     }
 
@@ -183,7 +183,7 @@ impl Registry {
     pub(crate) async fn configured_token_changed(&self) {
         let mut guards = self.guard.subscribe();
         let first = self.guard();
-        let same = |now: &Arc<Guard>| match (&now.token, &first.token) {
+        let same = |now: &Arc<AccessRules>| match (&now.token, &first.token) {
             (Some(now), Some(first)) => now.is(first),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
@@ -263,7 +263,7 @@ impl Registry {
                 let checks = Arc::new(checks);
                 service.add_unhealthy(run, Arc::clone(&checks));
                 reasons = Some(service.unhealthy_runs.clone());
-                board.events.push(Some(name), Happening::Unhealthy(checks));
+                board.events.push(Some(name), EventKind::Unhealthy(checks));
             }
         });
         reasons
@@ -272,7 +272,7 @@ impl Registry {
     /// The services whose runs may have been unhealthy.
     pub(crate) fn checked_services(&self) -> Vec<ServiceName> {
         let board = self.modify();
-        let checked = |record: &Record| record.definition.as_ref()?.health().map(drop);
+        let checked = |record: &ServiceRecord| record.definition.as_ref()?.health().map(drop);
         let records = board.records.iter().filter(|(_, record)| checked(record).is_some());
         records.map(|(name, _)| name.clone()).collect()
     }
@@ -297,27 +297,27 @@ impl Registry {
     }
 
     /// Reports an expired lease.
-    pub(crate) fn lease_over(&self, over: &OverLease) {
+    pub(crate) fn lease_over(&self, over: &ExpiredLease) {
         let owner = over.owner.as_ref().map(ClientName::as_str);
         tracing::info!(service = %over.service, owner, "its lease expired: stopping and removing it");
-        self.change(|board| board.events.push(Some(&over.service), Happening::LeaseOver));
+        self.change(|board| board.events.push(Some(&over.service), EventKind::LeaseOver));
     }
 
     /// Adds an event that is not about a service.
-    pub(crate) fn happened(&self, what: Happening) {
+    pub(crate) fn happened(&self, what: EventKind) {
         self.change(|board| board.events.push(None, what));
     }
 
     pub(crate) fn events(
         &self,
-        from: From,
+        from: ReadFrom,
         most: usize,
         wanted: impl Fn(&Event) -> bool,
     ) -> Events {
         self.look().events.read(from, most, wanted)
     }
 
-    pub(crate) fn current(&self) -> Option<Arc<Current>> {
+    pub(crate) fn current(&self) -> Option<Arc<CurrentConfig>> {
         self.look().current.clone()
     }
 
@@ -353,7 +353,7 @@ impl Registry {
     /// The latest run of each service, with the exec part it was started with.
     pub(crate) fn began(&self) -> BTreeMap<ServiceName, (RunId, u64)> {
         let board = self.look();
-        let began = |(name, record): (&ServiceName, &crate::board::Record)| {
+        let began = |(name, record): (&ServiceName, &crate::registry_state::ServiceRecord)| {
             Some((name.clone(), record.began?))
         };
         board.records.iter().filter_map(began).collect()
@@ -382,8 +382,8 @@ impl Registry {
 
     /// Waits until the keeper has sent a newer state of each service than those counted before. If a service
     /// changes all the time, the newer state may precede the wish; so the state must also have the wish.
-    pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, Awaited>) {
-        let newer = |(name, awaited): &(&ServiceName, &Awaited)| {
+    pub(crate) async fn newer_states(&self, counted: &BTreeMap<ServiceName, AwaitedState>) {
+        let newer = |(name, awaited): &(&ServiceName, &AwaitedState)| {
             let board = self.look();
             let state = board.view.services.get(*name).and_then(|service| service.state.as_ref());
             let wished = match (awaited.wish, state) {
@@ -395,7 +395,7 @@ impl Registry {
             record.is_none_or(|record| record.states > awaited.states && wished)
         };
         // Each service is checked until its state has arrived, and not again.
-        let mut missing: Vec<(&ServiceName, &Awaited)> = counted.iter().collect();
+        let mut missing: Vec<(&ServiceName, &AwaitedState)> = counted.iter().collect();
         loop {
             let seen = self.read(|view| view.generation);
             while missing.pop_if(|last| newer(last)).is_some() {}
@@ -460,15 +460,15 @@ impl Registry {
         self.renewing.notified().await;
     }
 
-    fn look(&self) -> std::sync::RwLockReadGuard<'_, Board> {
+    fn look(&self) -> std::sync::RwLockReadGuard<'_, RegistryState> {
         self.board.read().expect("nothing panics while it changes the board")
     }
 
-    fn modify(&self) -> std::sync::RwLockWriteGuard<'_, Board> {
+    fn modify(&self) -> std::sync::RwLockWriteGuard<'_, RegistryState> {
         self.board.write().expect("nothing panics while it changes the board")
     }
 
-    fn change(&self, change: impl FnOnce(&mut Board)) {
+    fn change(&self, change: impl FnOnce(&mut RegistryState)) {
         let mut board = self.modify();
         change(&mut board);
         board.view.generation += 1;

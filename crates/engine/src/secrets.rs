@@ -15,13 +15,13 @@ const SHORTEST: usize = 8;
 
 /// Maximum number of values: more than a thousand services have together. Further values are masked only where
 /// they are shown on purpose.
-const MOST: usize = 4096;
+const MAX_SECRETS: usize = 4096;
 
 static KNOWN: RwLock<BTreeSet<Box<str>>> = RwLock::new(BTreeSet::new());
 
 /// Masks this value in every text from now on.
 pub(crate) fn learn(secret: &str) {
-    let known = |set: &BTreeSet<Box<str>>| set.contains(secret) || set.len() >= MOST;
+    let known = |set: &BTreeSet<Box<str>>| set.contains(secret) || set.len() >= MAX_SECRETS;
     if secret.len() < SHORTEST || known(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
         return;
     }
@@ -62,7 +62,7 @@ pub fn of_request(input: &Value) -> Vec<String> {
     // Longest first: one value may be a prefix of another.
     found.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     found.dedup();
-    found.truncate(MOST);
+    found.truncate(MAX_SECRETS);
     found
 }
 
@@ -132,7 +132,7 @@ mod tests {
         assert!(!found.iter().any(|it| it.contains("bin") || it == "web"), "{found:?}");
         let same = vec!["TOKEN=b-66666666"; 1000];
         assert_eq!(of_request(&json!({ "env": same })), ["b-66666666"]);
-        let many: Vec<String> = (0..2 * MOST).map(|n| format!("TOKEN=t-{n:08}")).collect();
-        assert_eq!(of_request(&json!({ "env": many })).len(), MOST);
+        let many: Vec<String> = (0..2 * MAX_SECRETS).map(|n| format!("TOKEN=t-{n:08}")).collect();
+        assert_eq!(of_request(&json!({ "env": many })).len(), MAX_SECRETS);
     }
 }

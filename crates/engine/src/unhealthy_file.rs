@@ -3,10 +3,10 @@
 //! It is beside the log whose exits it explains, and goes with it. A reason that cannot be read or written is missing in views and
 //! nothing else.
 
-use crate::view::{FailedChecks, UnhealthyRun};
+use crate::service_view::{FailedChecks, UnhealthyRun};
 use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
-use proctor_sys::file;
+use proctor_sys::small_file;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
@@ -34,13 +34,13 @@ pub(crate) fn write(home: &Home, name: &ServiceName, runs: &[UnhealthyRun]) -> i
         StoredReason { run: it.run, url, why, failures }
     };
     let reasons: Vec<StoredReason> = runs.iter().map(reason).collect();
-    file::replace(&path(home, name), &serde_json::to_vec(&reasons)?)
+    small_file::replace(&path(home, name), &serde_json::to_vec(&reasons)?)
 }
 
 /// The stored reasons of a service, oldest first.
 pub(crate) fn read(home: &Home, name: &ServiceName) -> Vec<UnhealthyRun> {
     let path = path(home, name);
-    let read = file::read_small(&path, MAX_BYTES)
+    let read = small_file::read_small(&path, MAX_BYTES)
         .and_then(|bytes| Ok(serde_json::from_slice::<Vec<StoredReason>>(&bytes)?));
     match read {
         Ok(reasons) => reasons.into_iter().map(UnhealthyRun::from).collect(),

@@ -4,13 +4,13 @@
 //! the run began. One measurement runs at a time: requests that arrive together share it.
 
 use crate::api::Usage;
-use crate::ports;
+use crate::listening_ports;
 use crate::registry::Registry;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use proctor_core::wire::RunView;
 use proctor_sys::port::Listening;
-use proctor_sys::tree::Census;
+use proctor_sys::process_tree::ProcessCensus;
 use proctor_sys::{cgroup, clock, proc};
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -46,28 +46,28 @@ struct Sample {
 }
 
 /// The measurements of a process tree at one moment.
-struct Reading {
+struct UsageReading {
     cpu_seconds: f64,
     memory_bytes: u64,
     processes: u32,
 }
 
 /// Data read once for all services, if one of them needs it.
-struct Machine {
+struct MachineClock {
     /// For runs without a cgroup.
-    census: LazyCell<Census>,
+    census: LazyCell<ProcessCensus>,
     /// `None`: ports were not requested.
     listening: Option<LazyCell<Listening>>,
 }
 
-impl Machine {
-    fn new(ports: bool) -> Machine {
+impl MachineClock {
+    fn new(ports: bool) -> MachineClock {
         let listening = ports.then(|| LazyCell::new(Listening::now as fn() -> Listening));
-        Machine { census: LazyCell::new(Census::take), listening }
+        MachineClock { census: LazyCell::new(ProcessCensus::take), listening }
     }
 
     fn ports(&self, run: &RunView, members: &[u32]) -> Option<Vec<u16>> {
-        self.listening.as_ref().map(|listening| ports::of(run, members, listening))
+        self.listening.as_ref().map(|listening| listening_ports::of(run, members, listening))
     }
 }
 
@@ -89,7 +89,7 @@ impl Meter {
         locked(&samples).retain(|name, _| known(name));
         let measure = move || {
             let mut samples = locked(&samples);
-            let machine = Machine::new(ports);
+            let machine = MachineClock::new(ports);
             let measured = runs.into_iter().filter_map(|(name, run)| {
                 let usage = measure(&mut samples, &name, &run, &machine)?;
                 Some((name, usage))
@@ -107,7 +107,7 @@ fn measure(
     samples: &mut Samples,
     name: &ServiceName,
     run: &RunView,
-    machine: &Machine,
+    machine: &MachineClock,
 ) -> Option<Usage> {
     let now = Instant::now();
     let last = samples.get_mut(name).filter(|sample| sample.run == run.id);
@@ -124,7 +124,7 @@ fn measure(
         (since, before) = (now.duration_since(last.at).as_secs_f64(), last.usage.cpu_seconds);
     }
     let members = members(run, &machine.census);
-    let Reading { cpu_seconds, memory_bytes, processes } = read(run, &members)?;
+    let UsageReading { cpu_seconds, memory_bytes, processes } = read(run, &members)?;
     let cpu_percent = percent(cpu_seconds - before, since);
     let ports = machine.ports(run, &members);
     let usage = Usage { cpu_percent, cpu_seconds, memory_bytes, processes, ports };
@@ -142,10 +142,10 @@ fn age(started: Wall, now: Wall) -> f64 {
 }
 
 /// Returns `None` if no process of the run is left.
-fn read(run: &RunView, members: &[u32]) -> Option<Reading> {
+fn read(run: &RunView, members: &[u32]) -> Option<UsageReading> {
     let cgroup = run.cgroup.as_deref().map(Path::new);
     let mut ticks = 0;
-    let mut reading = Reading { cpu_seconds: 0.0, memory_bytes: 0, processes: 0 };
+    let mut reading = UsageReading { cpu_seconds: 0.0, memory_bytes: 0, processes: 0 };
     for &pid in members {
         let Some(stat) = proc::stat(pid) else { continue };
         ticks += stat.user_ticks + stat.system_ticks;
@@ -158,7 +158,7 @@ fn read(run: &RunView, members: &[u32]) -> Option<Reading> {
 }
 
 /// The processes of a run that can be found. The census is taken when a run without a cgroup needs it.
-pub(crate) fn members(run: &RunView, census: &LazyCell<Census>) -> Vec<u32> {
+pub(crate) fn members(run: &RunView, census: &LazyCell<ProcessCensus>) -> Vec<u32> {
     match run.cgroup.as_deref() {
         Some(folder) => cgroup::members(Path::new(folder)),
         None => census.members(run.pid),
@@ -189,8 +189,8 @@ mod tests {
         RunView { id: RunId(id), pid: std::process::id(), started, cgroup: None }
     }
 
-    fn machine() -> Machine {
-        Machine::new(false)
+    fn machine() -> MachineClock {
+        MachineClock::new(false)
     }
 
     #[test]
@@ -231,7 +231,8 @@ mod tests {
         let first = measure(&mut samples, &name, &this_process(1), &machine()).unwrap();
         assert_eq!(first.ports, None);
         samples.get_mut(&name).unwrap().at = Instant::now() + Duration::from_secs(60);
-        let asked = measure(&mut samples, &name, &this_process(1), &Machine::new(true)).unwrap();
+        let asked =
+            measure(&mut samples, &name, &this_process(1), &MachineClock::new(true)).unwrap();
         assert!(asked.ports.as_ref().unwrap().contains(&port), "{asked:?}");
         assert_eq!(Usage { ports: None, ..asked }, first, "all else is the same measurement");
     }

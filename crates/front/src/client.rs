@@ -1,12 +1,15 @@
 //! Client of the unix socket: blocking and without a runtime, because a command line that lives for milliseconds needs neither
 //! threads nor futures.
 
-use crate::protocol::{Answer, Cut, Following, Lines, Look, MAX_ANSWER, Request, Shown, Voice};
+use crate::protocol::{
+    Answer, ClientIdentity, CutLine, FollowedOutput, Lines, MAX_ANSWER, Request, ShownOutput,
+    TerminalLook,
+};
 use proctor_core::home::{Home, OwnFolder};
 use proctor_ops::error::{Code, OpError};
-use proctor_sys::file::Lock;
 use proctor_sys::own_folder;
 use proctor_sys::ownership::Owners;
+use proctor_sys::small_file::Lock;
 use proctor_sys::user;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -31,7 +34,7 @@ pub(crate) struct Client {
     stream: UnixStream,
     lines: Lines,
     /// The program that acts for the user, sent in every request.
-    voice: Option<Voice>,
+    voice: Option<ClientIdentity>,
 }
 
 /// Error of a call.
@@ -101,7 +104,7 @@ impl Client {
     }
 
     /// Sets the program that acts for the user.
-    pub(crate) fn spoken_by(self, voice: Option<Voice>) -> Client {
+    pub(crate) fn spoken_by(self, voice: Option<ClientIdentity>) -> Client {
         Client { voice, ..self }
     }
 
@@ -154,9 +157,9 @@ impl Client {
         &mut self,
         op: &str,
         input: &Value,
-        look: Look,
+        look: TerminalLook,
         limit: Duration,
-    ) -> Result<Shown, CallError> {
+    ) -> Result<ShownOutput, CallError> {
         self.request(op, input, Some(look))?;
         match self.answer(limit)? {
             Answer::Page(page) => Ok(page),
@@ -172,7 +175,7 @@ impl Client {
         limit: Duration,
     ) -> Result<(Vec<u8>, Option<Code>), CallError> {
         self.write(line.as_bytes())?;
-        let Following { length, verdict } = match self.answer(limit)? {
+        let FollowedOutput { length, verdict } = match self.answer(limit)? {
             Answer::Follows(following) if following.length <= MAX_ANSWER => following,
             Answer::Follows(_) | Answer::Ok(_) | Answer::Page(_) => {
                 return Err(unreadable("it has no text to show"));
@@ -192,7 +195,12 @@ impl Client {
         self.request(op, input, None)
     }
 
-    fn request(&mut self, op: &str, input: &Value, page: Option<Look>) -> Result<(), CallError> {
+    fn request(
+        &mut self,
+        op: &str,
+        input: &Value,
+        page: Option<TerminalLook>,
+    ) -> Result<(), CallError> {
         let voice = self.voice.as_ref().map(Cow::Borrowed);
         let request = Request { op: Cow::Borrowed(op), input: Cow::Borrowed(input), page, voice };
         let mut line = serde_json::to_vec(&request).map_err(|error| {
@@ -231,9 +239,9 @@ impl Client {
     fn read_line(&mut self) -> Result<Vec<u8>, CallError> {
         loop {
             match self.lines.next(MAX_ANSWER) {
-                Cut::Line(line) => return Ok(line),
-                Cut::TooLong => return Err(CallError::Lost),
-                Cut::Unfinished => self.read_more()?,
+                CutLine::Line(line) => return Ok(line),
+                CutLine::TooLong => return Err(CallError::Lost),
+                CutLine::Unfinished => self.read_more()?,
             }
         }
     }

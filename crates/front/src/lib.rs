@@ -7,13 +7,13 @@
 pub mod cli;
 mod client;
 pub mod http;
-mod legacy;
+mod legacy_shapes;
 pub mod listen;
-pub mod local;
+mod local_peer;
 pub mod mcp;
-mod nearby;
-mod paint;
 #[doc(hidden)]
 pub mod protocol;
-mod room;
+mod receive_budget;
 pub mod tcp;
+mod terminal_colors;
+pub mod unix_socket;

@@ -27,10 +27,10 @@ pub struct Request<'a> {
     pub input: Cow<'a, Value>,
     /// Set if text for a person is wanted; describes its terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page: Option<Look>,
+    pub page: Option<TerminalLook>,
     /// Set if a program acts for the calling user.
     #[serde(default, rename = "as", skip_serializing_if = "Option::is_none")]
-    pub voice: Option<Cow<'a, Voice>>,
+    pub voice: Option<Cow<'a, ClientIdentity>>,
 }
 
 impl Request<'_> {
@@ -52,8 +52,8 @@ impl Request<'_> {
 /// A program that acts for a user. The kernel identifies the process, so this claim never adds rights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Voice {
-    pub front: Claim,
+pub struct ClientIdentity {
+    pub front: ClientKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
 }
@@ -61,26 +61,26 @@ pub struct Voice {
 /// Front that a client of this socket may claim; the others are the server's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Claim {
+pub enum ClientKind {
     Mcp,
 }
 
-impl Voice {
+impl ClientIdentity {
     pub(crate) fn speaks_for(&self, user: &Caller) -> Caller {
         let front = match self.front {
-            Claim::Mcp => Front::Mcp,
+            ClientKind::Mcp => Front::Mcp,
         };
         user.clone().through(front, self.client.as_deref().and_then(ClientName::parse))
     }
 }
 
 /// Maximum length of the line before a raw text.
-const MOST_BEFORE_TEXT: usize = 128;
+const MAX_HEADER_BYTES: usize = 128;
 
 /// Terminal in which a page is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Look {
+pub struct TerminalLook {
     /// Columns; unlimited if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) width: Option<usize>,
@@ -95,14 +95,14 @@ pub struct Look {
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     Ok(Value),
-    Page(Shown),
-    Follows(Following),
+    Page(ShownOutput),
+    Follows(FollowedOutput),
     Error(OpError),
 }
 
 /// An output as text for a person.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Shown {
+pub struct ShownOutput {
     pub(crate) text: String,
     /// Remarks about the text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -117,7 +117,7 @@ pub struct Shown {
 
 /// Header of an output whose text follows this line.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Following {
+pub struct FollowedOutput {
     pub(crate) length: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<Code>,
@@ -137,9 +137,9 @@ pub(crate) fn line(
         }
         (Ok(Reply { text, remarks, verdict, .. }), Form::Page { .. }) if bytes => {
             let text = text + &remarks;
-            line.reserve(text.len() + MOST_BEFORE_TEXT);
+            line.reserve(text.len() + MAX_HEADER_BYTES);
             line.extend_from_slice(b"{\"follows\":");
-            serde_json::to_writer(&mut line, &Following { length: text.len(), verdict })?;
+            serde_json::to_writer(&mut line, &FollowedOutput { length: text.len(), verdict })?;
             line.extend_from_slice(b"}\n");
             line.extend_from_slice(text.as_bytes());
             return Ok(line);
@@ -147,7 +147,7 @@ pub(crate) fn line(
         (Ok(Reply { text, remarks, next, verdict, .. }), Form::Page { .. }) => {
             line.reserve(text.len() + text.len() / 16);
             line.extend_from_slice(b"{\"page\":");
-            serde_json::to_writer(&mut line, &Shown { text, remarks, next, verdict })?;
+            serde_json::to_writer(&mut line, &ShownOutput { text, remarks, next, verdict })?;
         }
         (Ok(reply), Form::Json) => line = format!("{{\"ok\":{}", reply.text).into_bytes(),
     }
@@ -167,7 +167,7 @@ pub struct Lines {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum CutLine {
     /// A line without its end.
     Line(Vec<u8>),
     /// A line that exceeds the maximum.
@@ -196,25 +196,25 @@ impl Lines {
     }
 
     /// Returns the first line, if it has at most `longest` bytes.
-    pub fn next(&mut self, longest: usize) -> Cut {
+    pub fn next(&mut self, longest: usize) -> CutLine {
         let end = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n');
         let stop = end.map_or(self.buffer.len(), |end| self.searched + end);
         if stop - self.start > longest {
-            return Cut::TooLong;
+            return CutLine::TooLong;
         }
         self.searched = stop;
         if end.is_none() {
-            return Cut::Unfinished;
+            return CutLine::Unfinished;
         }
         if stop + 1 == self.buffer.len() {
             let mut line = self.rest();
             line.pop();
-            return Cut::Line(line);
+            return CutLine::Line(line);
         }
         let line = self.buffer[self.start..stop].to_vec();
         self.start = stop + 1;
         self.searched = self.start;
-        Cut::Line(line)
+        CutLine::Line(line)
     }
 
     /// Returns the bytes after the last line, if that many have arrived.
@@ -247,7 +247,7 @@ mod tests {
             let (mut lines, mut found) = (Lines::default(), Vec::new());
             for chunk in text.chunks(size) {
                 lines.push(chunk);
-                while let Cut::Line(line) = lines.next(14) {
+                while let CutLine::Line(line) = lines.next(14) {
                     found.push(line);
                 }
             }
@@ -260,9 +260,9 @@ mod tests {
     fn a_line_that_is_too_long_is_not_waited_for() {
         let mut lines = Lines::default();
         lines.push(b"ab\nabcd");
-        assert_eq!(lines.next(3), Cut::Line(b"ab".to_vec()));
-        assert_eq!(lines.next(3), Cut::TooLong);
-        assert_eq!(lines.next(4), Cut::Unfinished);
+        assert_eq!(lines.next(3), CutLine::Line(b"ab".to_vec()));
+        assert_eq!(lines.next(3), CutLine::TooLong);
+        assert_eq!(lines.next(4), CutLine::Unfinished);
     }
 
     #[test]
@@ -271,10 +271,10 @@ mod tests {
         lines.push(&b"\n".repeat(1000));
         let place = lines.buffer.as_ptr();
         for _ in 0..999 {
-            assert_eq!(lines.next(10), Cut::Line(Vec::new()));
+            assert_eq!(lines.next(10), CutLine::Line(Vec::new()));
             assert_eq!(lines.buffer.as_ptr(), place);
         }
-        assert_eq!(lines.next(10), Cut::Line(Vec::new()));
+        assert_eq!(lines.next(10), CutLine::Line(Vec::new()));
         assert_eq!((lines.len(), lines.buffer.capacity()), (0, 0));
     }
 }

@@ -3,7 +3,7 @@
 use crate::log;
 use crate::records;
 use proctor_core::home::Home;
-use proctor_core::record::SharedVariables;
+use proctor_core::record_encoding::SharedVariables;
 use proctor_core::spec::{EnvId, ExecSpec};
 use proctor_sys::spawn::{Environment, Strings};
 use std::collections::{BTreeMap, HashMap};
@@ -33,14 +33,14 @@ fn text((name, value): &(impl AsRef<str>, impl AsRef<str>)) -> String {
 }
 
 /// The whole environment of a run: shared, then the service's own, then ours.
-pub(crate) struct OfRun {
+pub(crate) struct RunEnvironment {
     shared: Strings,
     /// Indexes of shared variables that are overridden here.
     hidden: Vec<usize>,
     own: Vec<String>,
 }
 
-impl OfRun {
+impl RunEnvironment {
     pub(crate) fn view(&self) -> Environment<'_> {
         Environment { shared: &self.shared, hidden: &self.hidden, own: &self.own }
     }
@@ -90,14 +90,14 @@ impl Environments {
     }
 
     /// Returns `None` if the shared environment was lost and the daemon has not sent it again.
-    pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Option<OfRun> {
+    pub(crate) fn of(&self, exec: &ExecSpec, ours: &[(&str, &str)]) -> Option<RunEnvironment> {
         let shared = self.known.get(&exec.base_env)?;
         let own = exec.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         // The last value of a name wins.
         let own: BTreeMap<&str, &str> = own.chain(ours.iter().copied()).collect();
         let names = shared.vars.iter().enumerate();
         let hidden = names.filter(|(_, (name, _))| own.contains_key(name.as_str()));
-        Some(OfRun {
+        Some(RunEnvironment {
             shared: shared.strings.clone(),
             hidden: hidden.map(|(index, _)| index).collect(),
             own: own.into_iter().map(|var| text(&var)).collect(),

@@ -1,32 +1,32 @@
 //! The keeper's state and its loop: wait, handle, perform.
 
-use crate::again::Again;
-use crate::daemon::Daemon;
-use crate::ending::Ending;
+use crate::daemon_process::Daemon;
 use crate::environment::Environments;
 use crate::guard::link::GuardLink;
 use crate::log;
-use crate::lost::{Marked, Place};
 use crate::own_folder;
 use crate::pump::Pump;
 use crate::records::{self, Folder};
-use crate::rest::Rest;
+use crate::retry::RetryList;
+use crate::runtime_repair::{MarkedLeaders, RuntimePaths};
 use crate::service::{Run, Services};
+use crate::shutdown::ShutdownPhase;
+use crate::trim_memory::MemoryTrimmer;
 use proctor_core::config::signal::long_name;
 use proctor_core::home::{Home, OwnFolder};
 use proctor_core::lifecycle::Event;
 use proctor_core::name::RunId;
-use proctor_core::record::BootId;
+use proctor_core::record_encoding::BootId;
 use proctor_core::spec::{Limit, Resource};
 use proctor_core::time::{Millis, Mono, Wall};
 use proctor_core::wire::Tracking;
 use proctor_sys::cgroup::Hierarchy;
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::file::Lock;
 use proctor_sys::poll::{Interest, Poller, Ready};
+use proctor_sys::process_tree::Snapshot;
 use proctor_sys::signal::{self, Signals};
-use proctor_sys::tree::Snapshot;
-use proctor_sys::{clock, inherit, proc, process};
+use proctor_sys::small_file::Lock;
+use proctor_sys::{clock, inherited_fds, proc, process};
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
@@ -123,7 +123,7 @@ pub(crate) struct Keeper {
     pub(crate) home: Home,
     pub(crate) lock: Lock,
     pub(crate) state_lock: Option<Lock>,
-    pub(crate) place: Place,
+    pub(crate) place: RuntimePaths,
     pub(crate) listener: UnixListener,
     pub(crate) boot: BootId,
     pub(crate) started: Wall,
@@ -151,29 +151,29 @@ pub(crate) struct Keeper {
     pub(crate) program: String,
     pub(crate) daemon: Daemon,
     pub(crate) guard: GuardLink,
-    pub(crate) ending: Ending,
-    pub(crate) again: Again,
+    pub(crate) ending: ShutdownPhase,
+    pub(crate) again: RetryList,
     pub(crate) null: File,
     pub(crate) oom_kills: u64,
     pub(crate) open_files: (Option<u64>, Option<u64>),
     pub(crate) keeper_command: Vec<String>,
     pub(crate) witnesses: Vec<OwnedFd>,
-    pub(crate) rest: Rest,
+    pub(crate) rest: MemoryTrimmer,
     /// All processes of the machine, read at most once a round.
     pub(crate) snapshot: OnceCell<Snapshot>,
     /// Read once during a takeover, if something was lost.
-    pub(crate) marked: Option<Marked>,
+    pub(crate) marked: Option<MarkedLeaders>,
 }
 
 /// The role of a child that has ended.
-enum Whose {
+enum EndedChild {
     Daemon,
     Service(u32),
 }
 
 /// The meaning of a descriptor in the poller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Token {
+pub(crate) enum PollToken {
     Signals,
     Pump,
     Daemon,
@@ -186,29 +186,29 @@ pub(crate) enum Token {
     Guard,
 }
 
-impl Token {
+impl PollToken {
     pub(crate) fn encode(self) -> u64 {
         match self {
-            Token::Signals => 0,
-            Token::Pump => 1 << 32,
-            Token::Daemon => 2 << 32,
-            Token::Report(slot) => 3 << 32 | u64::from(slot),
-            Token::Exit(slot) => 4 << 32 | u64::from(slot),
-            Token::Folder => 5 << 32,
-            Token::Guard => 6 << 32,
+            PollToken::Signals => 0,
+            PollToken::Pump => 1 << 32,
+            PollToken::Daemon => 2 << 32,
+            PollToken::Report(slot) => 3 << 32 | u64::from(slot),
+            PollToken::Exit(slot) => 4 << 32 | u64::from(slot),
+            PollToken::Folder => 5 << 32,
+            PollToken::Guard => 6 << 32,
         }
     }
 
-    fn decode(token: u64) -> Token {
+    fn decode(token: u64) -> PollToken {
         let slot = token as u32;
         match token >> 32 {
-            0 => Token::Signals,
-            1 => Token::Pump,
-            2 => Token::Daemon,
-            3 => Token::Report(slot),
-            4 => Token::Exit(slot),
-            5 => Token::Folder,
-            _ => Token::Guard,
+            0 => PollToken::Signals,
+            1 => PollToken::Pump,
+            2 => PollToken::Daemon,
+            3 => PollToken::Report(slot),
+            4 => PollToken::Exit(slot),
+            5 => PollToken::Folder,
+            _ => PollToken::Guard,
         }
     }
 }
@@ -235,8 +235,8 @@ impl Keeper {
         };
         let keeper = Keeper {
             listener: options.listener.map_or_else(listen, Ok)?,
-            place: Place::take(&home),
-            boot: proctor_sys::boot::id(),
+            place: RuntimePaths::take(&home),
+            boot: proctor_sys::boot_id::id(),
             started: clock::now().wall,
             poller: Poller::new().map_err(kernel("cannot poll"))?,
             signals,
@@ -254,36 +254,36 @@ impl Keeper {
             program: options.program,
             daemon: Daemon::new(options.daemon, options.ready),
             guard: GuardLink::new(options.guard),
-            ending: Ending::default(),
-            again: Again::default(),
+            ending: ShutdownPhase::default(),
+            again: RetryList::default(),
             null: File::open("/dev/null").map_err(kernel("cannot open /dev/null"))?,
             oom_kills: proc::oom_kills().unwrap_or(0),
-            open_files: inherit::raise_open_files(),
+            open_files: inherited_fds::raise_open_files(),
             keeper_command: options.keeper,
             witnesses: options.witnesses,
-            rest: Rest::after_beginning(),
+            rest: MemoryTrimmer::after_beginning(),
             snapshot: OnceCell::new(),
             marked: None,
             lock: options.lock,
             state_lock: options.state_lock,
             home,
         };
-        let add = |fd, token: Token| keeper.poller.add(fd, token.encode(), Interest::Read);
-        add(keeper.signals.as_fd(), Token::Signals).map_err(kernel("cannot poll"))?;
-        add(keeper.pump.bell(), Token::Pump).map_err(kernel("cannot poll"))?;
+        let add = |fd, token: PollToken| keeper.poller.add(fd, token.encode(), Interest::Read);
+        add(keeper.signals.as_fd(), PollToken::Signals).map_err(kernel("cannot poll"))?;
+        add(keeper.pump.bell(), PollToken::Pump).map_err(kernel("cannot poll"))?;
         keeper.watch_folder();
         Ok(keeper)
     }
 
     fn on_ready(&mut self, event: Ready) {
-        match Token::decode(event.token) {
-            Token::Signals => self.on_signals(),
-            Token::Pump => self.on_drained(),
-            Token::Daemon => self.on_daemon(event),
-            Token::Report(slot) => self.read_report(slot),
-            Token::Exit(slot) => self.on_adopted_exit(slot),
-            Token::Folder => self.mend_folder(),
-            Token::Guard => self.on_guard(event),
+        match PollToken::decode(event.token) {
+            PollToken::Signals => self.on_signals(),
+            PollToken::Pump => self.on_drained(),
+            PollToken::Daemon => self.on_daemon(event),
+            PollToken::Report(slot) => self.read_report(slot),
+            PollToken::Exit(slot) => self.on_adopted_exit(slot),
+            PollToken::Folder => self.mend_folder(),
+            PollToken::Guard => self.on_guard(event),
         }
     }
 
@@ -310,24 +310,24 @@ impl Keeper {
         let mut ended = Vec::new();
         while let Some((pid, exit)) = process::reap() {
             let whose = match self.daemon.is(pid) {
-                true => Some(Whose::Daemon),
-                false => self.children.remove(&pid).map(Whose::Service),
+                true => Some(EndedChild::Daemon),
+                false => self.children.remove(&pid).map(EndedChild::Service),
             };
             ended.extend(whose.map(|whose| (whose, exit)));
         }
         for (whose, exit) in ended {
             match whose {
-                Whose::Daemon => self.daemon_ended(&exit),
-                Whose::Service(slot) => self.main_ended(slot, exit),
+                EndedChild::Daemon => self.daemon_ended(&exit),
+                EndedChild::Service(slot) => self.main_ended(slot, exit),
             }
         }
         self.check_leftovers();
     }
 
     fn on_adopted_exit(&mut self, slot: u32) {
-        use crate::service::Main;
+        use crate::service::MainProcess;
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
-        let Some(Main::Adopted(process)) = run.map(|run| &run.main) else { return };
+        let Some(MainProcess::Adopted(process)) = run.map(|run| &run.main) else { return };
         if process.is_gone() {
             self.poller.remove(process.as_fd());
             let exit = process.exit();

@@ -5,25 +5,25 @@
 //! everything it needs in the runtime directory, so that the successor of a killed keeper knows
 //! everything (`takeover`). One thread decides (`keeper`), others move log bytes (`pump`).
 
-mod again;
-mod daemon;
-mod ending;
+mod adopted_pipes;
+mod daemon_process;
 mod environment;
 mod guard;
 mod keeper;
-mod lost;
-mod named;
-mod once;
+mod next_run_env;
 mod own_folder;
-mod pipes;
 mod pump;
 mod records;
 mod requests;
-mod rest;
+mod retry;
 mod runs;
+mod runtime_repair;
 mod service;
+mod service_folder;
+mod shutdown;
 mod streams;
 mod takeover;
+mod trim_memory;
 
 pub use guard::process::{GuardOptions, run_guard};
 pub use keeper::{KeeperError, Options, make_home, run};

@@ -2,10 +2,10 @@
 
 use proctor_core::home::{FolderRule, Home};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{self, Body, IDENTITY_SIZE, RecordError};
-use proctor_core::statefile::{self, Found, Layout, StoredState};
+use proctor_core::record_encoding::{self, Body, IDENTITY_SIZE, RecordError};
+use proctor_core::state_file::{self, Layout, StateFile, StoredState};
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::{file, own_file, own_folder};
+use proctor_sys::{own_file, own_folder, small_file};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Larger than any record can be; an environment may hold a few megabytes.
-const MOST: u64 = 32 << 20;
+const MAX_RECORD_BYTES: u64 = 32 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoreError {
@@ -72,7 +72,7 @@ impl Folder {
     /// Removes the files of a run.
     pub(crate) fn remove_run(&self, run: RunId) {
         for path in self.fifos(run) {
-            let _ = file::remove(&path);
+            let _ = small_file::remove(&path);
             failpoint::moment(Point::RunRemove);
         }
     }
@@ -107,11 +107,12 @@ pub(crate) fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
 
 /// Reads a service's state file; returns `None` if it is missing, or empty because its keeper died
 /// before the first write.
-pub(crate) fn read_state(path: &Path, name: &ServiceName) -> Result<Option<Found>, StoreError> {
-    let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
+pub(crate) fn read_state(path: &Path, name: &ServiceName) -> Result<Option<StateFile>, StoreError> {
+    let read = failpoint::step(Point::TakeoverRead)
+        .and_then(|()| small_file::read_small(path, MAX_RECORD_BYTES));
     match read {
         Ok(bytes) if bytes.is_empty() => Ok(None),
-        Ok(bytes) => match statefile::decode(&bytes) {
+        Ok(bytes) => match state_file::decode(&bytes) {
             Ok(found) if found.state.name == *name => Ok(Some(found)),
             Ok(found) => Err(StoreError::Stranger { path: path.into(), name: found.state.name }),
             Err(source) => Err(StoreError::Damaged { path: path.into(), source }),
@@ -167,13 +168,13 @@ pub(crate) fn create_state(
         .map_err(|source| StoreError::Damaged { path: path.into(), source })?;
     // A missing file is created directly. If the keeper dies before the write, an empty file is
     // left, which counts as no state.
-    let file = match file::create_new(path) {
+    let file = match small_file::create_new(path) {
         Ok(mut file) => {
             failpoint::step(Point::StateEmpty).map_err(unwritten)?;
             file.write_all(&bytes).map(|()| file).map_err(unwritten)?
         }
         Err(_) => {
-            file::replace(path, &bytes).map_err(unwritten)?;
+            small_file::replace(path, &bytes).map_err(unwritten)?;
             own_file::modify(path).map_err(unwritten)?
         }
     };
@@ -183,13 +184,14 @@ pub(crate) fn create_state(
 
 /// Returns `None` if there is no such file.
 pub(crate) fn read<B: Body>(path: &Path) -> Result<Option<B>, StoreError> {
-    let read = failpoint::step(Point::TakeoverRead).and_then(|()| file::read_small(path, MOST));
+    let read = failpoint::step(Point::TakeoverRead)
+        .and_then(|()| small_file::read_small(path, MAX_RECORD_BYTES));
     let bytes = match read {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(StoreError::Read { path: path.into(), source }),
     };
-    record::open(&bytes)
+    record_encoding::open(&bytes)
         .map(Some)
         .map_err(|source| StoreError::Damaged { path: path.into(), source })
 }
@@ -200,7 +202,8 @@ pub(crate) fn write<B: Body>(path: &Path, body: &B) -> Result<(), StoreError> {
 
 /// Write a record with a body that was encoded before.
 pub(crate) fn write_encoded<B: Body>(path: &Path, body: &[u8]) -> Result<(), StoreError> {
-    let bytes = record::seal_encoded::<B>(body)
+    let bytes = record_encoding::seal_encoded::<B>(body)
         .map_err(|source| StoreError::Damaged { path: path.into(), source })?;
-    file::replace(path, &bytes).map_err(|source| StoreError::Write { path: path.into(), source })
+    small_file::replace(path, &bytes)
+        .map_err(|source| StoreError::Write { path: path.into(), source })
 }

@@ -2,18 +2,18 @@
 
 use crate::keeper::Keeper;
 use crate::log;
-use crate::named::NamedFolder;
 use crate::own_folder;
 use crate::pump::Command;
 use crate::records::{self, Folder};
-use crate::service::{Main, Service};
+use crate::service::{MainProcess, Service};
+use crate::service_folder::ServiceFolder;
 use proctor_core::lifecycle::{Event, Machine, Wish};
 use proctor_core::name::ServiceName;
 use proctor_core::spec::ServiceSpec;
 use proctor_core::stored;
 use proctor_core::wire::{FromKeeper, Refusal, ToKeeper, Whom};
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::tree::Look;
+use proctor_sys::process_tree::SearchScope;
 use proctor_sys::{cgroup, clock, process};
 use std::sync::Arc;
 
@@ -140,8 +140,8 @@ impl Keeper {
         Ok(())
     }
 
-    pub(crate) fn log_folder(&self, name: &ServiceName) -> NamedFolder {
-        NamedFolder::new(&self.logs, name)
+    pub(crate) fn log_folder(&self, name: &ServiceName) -> ServiceFolder {
+        ServiceFolder::new(&self.logs, name)
     }
 
     fn command(&mut self, name: &ServiceName, event: Event) -> Result<(), Refusal> {
@@ -187,14 +187,14 @@ impl Keeper {
         let service = self.services.get(slot).ok_or_else(not_running)?;
         let run = service.run.as_ref().ok_or_else(not_running)?;
         let sent = match (whom, &run.main) {
-            (Whom::Main, Main::Child) => process::signal_child(run.pid, signal),
-            (Whom::Main, Main::Adopted(process)) => process.signal(signal).map(drop),
-            (Whom::Main, Main::Gone { .. }) => return Err(not_running()),
+            (Whom::Main, MainProcess::Child) => process::signal_child(run.pid, signal),
+            (Whom::Main, MainProcess::Adopted(process)) => process.signal(signal).map(drop),
+            (Whom::Main, MainProcess::Gone { .. }) => return Err(not_running()),
             (Whom::Tree, _) => {
                 let mark = self.mark(slot, run.id).ok_or_else(not_running)?;
                 log!(
                     "signal {signal} to {} processes of {name}",
-                    run.tree(mark).signal(signal, None, Look::Everywhere)
+                    run.tree(mark).signal(signal, None, SearchScope::Everywhere)
                 );
                 Ok(())
             }

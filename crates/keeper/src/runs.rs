@@ -1,26 +1,26 @@
 //! Runs and the kernel: creating them, signalling them, observing their end.
 
-use crate::keeper::{Keeper, Token};
+use crate::keeper::{Keeper, PollToken};
 use crate::log;
-use crate::named::NamedFolder;
 use crate::own_folder;
 use crate::pump::{Command, Pipes};
 use crate::records::{self, Folder, StoreError};
-use crate::service::{Main, Run};
+use crate::service::{MainProcess, Run};
+use crate::service_folder::ServiceFolder;
 use crate::streams::Streams;
 use proctor_core::lifecycle::{Action, Event, Exit, Rules, SpawnFailure};
 use proctor_core::name::RunId;
 use proctor_core::spec::ServiceSpec;
-use proctor_core::statefile::RunHeader;
+use proctor_core::state_file::RunHeader;
 use proctor_core::stored;
 use proctor_core::time::{Millis, Mono, Now};
 use proctor_core::wire::Tracking;
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process_tag::ProcessTag;
+use proctor_sys::process_tree::SearchScope;
 use proctor_sys::spawn::{self, Group, Outcome, Plan, Record};
-use proctor_sys::tree::Look;
-use proctor_sys::{cgroup, clock, file, proc, process, signal};
+use proctor_sys::{cgroup, clock, proc, process, signal, small_file};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -33,7 +33,7 @@ const QUIET: Millis = Millis(2000);
 
 /// A main process that exits with 0 within this time and leaves others running has put itself into
 /// the background.
-const BACKGROUNDED_WITHIN: Millis = Millis::seconds(10);
+const BACKGROUNDED_TIMEOUT: Millis = Millis::seconds(10);
 
 /// Time from the stop signal to SIGCONT, in case the service was stopped.
 const WAKE_AFTER: Millis = Millis(20);
@@ -110,8 +110,8 @@ impl Keeper {
         spec.exec.env.extend(service.once.iter().flat_map(|once| once.env.iter().cloned()));
         let logs = self.log_folder(&name);
         let policies = Arc::clone(&service.policies.logs);
-        let group = self.groups.as_ref().map(|groups| NamedFolder::new(groups, &name));
-        let open = |folder: NamedFolder| {
+        let group = self.groups.as_ref().map(|groups| ServiceFolder::new(groups, &name));
+        let open = |folder: ServiceFolder| {
             let opened = cgroup::open_or_make(&folder.path()).ok()?;
             Some((folder, opened))
         };
@@ -134,7 +134,7 @@ impl Keeper {
         self.children.insert(made.pid, slot);
         if let Some(spawned) = &made.spawned {
             let watched =
-                self.poller.add(spawned.as_fd(), Token::Report(slot).encode(), Interest::Read);
+                self.poller.add(spawned.as_fd(), PollToken::Report(slot).encode(), Interest::Read);
             if let Err(error) = watched {
                 log!("cannot watch the start of {name}: {error}");
             }
@@ -176,7 +176,7 @@ impl Keeper {
         })?;
         let offset = service.stored.ok_or_else(missing)?.identity_offset();
         failpoint::step(Point::RunRecorded)?;
-        file::try_lock(&file)?;
+        small_file::try_lock(&file)?;
         Ok((file, offset))
     }
 
@@ -187,7 +187,7 @@ impl Keeper {
         folder: &Folder,
         header: &RunHeader,
         (record, offset): (File, u64),
-        group: Option<(NamedFolder, OwnedFd)>,
+        group: Option<(ServiceFolder, OwnedFd)>,
     ) -> Result<(Run, [OwnedFd; 2]), SpawnFailure> {
         let name = spec.name.as_str();
         failpoint::step(Point::RunBegin).map_err(|e| failure("make", name, &e))?;
@@ -229,7 +229,7 @@ impl Keeper {
             pid: spawned.pid,
             started: header.started,
             cgroup: group.map(|(folder, _)| folder),
-            main: Main::Child,
+            main: MainProcess::Child,
             began: None,
             is_ours: true,
             spawned: Some(spawned),
@@ -278,9 +278,9 @@ impl Keeper {
         let run = self.services.get_mut(slot).and_then(|service| service.run.as_mut());
         let Some(run) = run.filter(|run| run.id == id) else { return };
         let sent = match &run.main {
-            Main::Child => process::signal_child_group(run.pid, signal),
-            Main::Adopted(process) => process.signal_group(signal).map(drop),
-            Main::Gone { .. } => Err(io::ErrorKind::NotFound.into()),
+            MainProcess::Child => process::signal_child_group(run.pid, signal),
+            MainProcess::Adopted(process) => process.signal_group(signal).map(drop),
+            MainProcess::Gone { .. } => Err(io::ErrorKind::NotFound.into()),
         };
         if sent.is_err() {
             // Processes that got the signal with the group do not get it twice: some programs treat
@@ -288,11 +288,12 @@ impl Keeper {
             let except = run.asked.then_some(run.pid);
             let (children, daemon) = (&self.children, &self.daemon);
             let is_known = |pid| children.contains_key(&pid) || daemon.is(pid);
-            let look = if run.is_ours { Look::Orphans(&is_known) } else { Look::Everywhere };
+            let look =
+                if run.is_ours { SearchScope::Orphans(&is_known) } else { SearchScope::Everywhere };
             let left = run.tree(mark).signal(signal, except, look);
             run.left = u32::try_from(left).unwrap_or(u32::MAX);
         }
-        run.asked |= !matches!(run.main, Main::Gone { .. });
+        run.asked |= !matches!(run.main, MainProcess::Gone { .. });
     }
 
     fn kill(&mut self, slot: u32, id: RunId) {
@@ -303,17 +304,17 @@ impl Keeper {
         let tree = run.tree(mark);
         let (children, daemon) = (&self.children, &self.daemon);
         let is_known = |pid| children.contains_key(&pid) || daemon.is(pid);
-        let is_gone = matches!(run.main, Main::Gone { .. });
+        let is_gone = matches!(run.main, MainProcess::Gone { .. });
         let look = match run.is_ours && (is_gone || tree.cgroup.is_some()) {
-            true => Look::Orphans(&is_known),
-            false => Look::Everywhere,
+            true => SearchScope::Orphans(&is_known),
+            false => SearchScope::Everywhere,
         };
         tree.kill(look);
         // It may have moved to another cgroup, which the cgroup kill does not reach.
         let _ = match &run.main {
-            Main::Child => process::signal_child_group(run.pid, signal::SIGKILL),
-            Main::Adopted(process) => process.signal(signal::SIGKILL).map(drop),
-            Main::Gone { .. } => Ok(()),
+            MainProcess::Child => process::signal_child_group(run.pid, signal::SIGKILL),
+            MainProcess::Adopted(process) => process.signal(signal::SIGKILL).map(drop),
+            MainProcess::Gone { .. } => Ok(()),
         };
         run.left = u32::try_from(tree.members(look).len()).unwrap_or(u32::MAX);
         service.changed = true;
@@ -329,12 +330,12 @@ impl Keeper {
         // If the report was a failure, that run is over, and the next one may already exist.
         let run = self.services.get_mut(slot).and_then(|s| s.run.as_mut());
         let Some(run) = run.filter(|run| run.id == id) else { return };
-        if !matches!(run.main, Main::Gone { .. }) {
-            run.main = Main::Gone { reaped_at: clock::ticks_since_boot() };
+        if !matches!(run.main, MainProcess::Gone { .. }) {
+            run.main = MainProcess::Gone { reaped_at: clock::ticks_since_boot() };
         }
         let (killed, was_left_alone) = (run.killed, !run.killed && !run.asked);
         let lived = clock::now().wall.0.saturating_sub(run.started.0) / 1000;
-        let is_young = u64::try_from(lived).is_ok_and(|lived| Millis(lived) < BACKGROUNDED_WITHIN);
+        let is_young = u64::try_from(lived).is_ok_and(|lived| Millis(lived) < BACKGROUNDED_TIMEOUT);
         let tree_empty = self.tree_is_empty(slot, id);
         let exit = match exit {
             Exit::Signal { signal: signal::SIGKILL, core, .. } => {
@@ -384,7 +385,11 @@ impl Keeper {
         let is_known = |pid| self.children.contains_key(&pid) || self.daemon.is(pid);
         run.is_none_or(|run| {
             let ours = run.is_ours && run.cgroup.is_some();
-            let look = if ours { Look::Orphans(&is_known) } else { Look::Shared(&self.snapshot) };
+            let look = if ours {
+                SearchScope::Orphans(&is_known)
+            } else {
+                SearchScope::Shared(&self.snapshot)
+            };
             run.tree(mark).is_empty(look)
         })
     }
@@ -394,7 +399,7 @@ impl Keeper {
         let Some(service) = self.services.get_mut(slot) else { return };
         if let Some(over) = service.run.take_if(|current| current.id == run) {
             // The pid of a reaped process may belong to another run by now.
-            if matches!(over.main, Main::Child) {
+            if matches!(over.main, MainProcess::Child) {
                 self.children.remove(&over.pid);
             }
             // Linux 6.18, for one, kills processes forked into a group that was killed before: the

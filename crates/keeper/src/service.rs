@@ -1,16 +1,16 @@
 //! The keeper's record of one service: small, because there may be thousands.
 
-use crate::named::NamedFolder;
+use crate::service_folder::ServiceFolder;
 use proctor_core::lifecycle::{Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::OnceVariables;
+use proctor_core::record_encoding::OnceVariables;
 use proctor_core::spec::{LogSpec, OnFull, OnShutdown, Policy, RestartSpec, ServiceSpec, StopSpec};
-use proctor_core::statefile::{Layout, RunHeader, StoredState};
+use proctor_core::state_file::{Layout, RunHeader, StoredState};
 use proctor_core::time::{Millis, Mono, Wall};
 use proctor_core::wire::{PhaseView, RunView, ServiceState};
 use proctor_sys::process::Process;
+use proctor_sys::process_tree::Tree;
 use proctor_sys::spawn::Spawned;
-use proctor_sys::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -80,8 +80,8 @@ pub(crate) struct Run {
     pub(crate) id: RunId,
     pub(crate) pid: u32,
     pub(crate) started: Wall,
-    pub(crate) cgroup: Option<NamedFolder>,
-    pub(crate) main: Main,
+    pub(crate) cgroup: Option<ServiceFolder>,
+    pub(crate) main: MainProcess,
     /// Start tick of a main process that is not our child, if known.
     pub(crate) began: Option<u64>,
     /// This process started it, so its orphans become our children.
@@ -97,7 +97,7 @@ pub(crate) struct Run {
 }
 
 /// The relation to the main process.
-pub(crate) enum Main {
+pub(crate) enum MainProcess {
     /// Our own child: its pid is safe until we reap it.
     Child,
     /// Another process's child since a keeper died: safe only through its descriptor.
@@ -135,7 +135,7 @@ impl Service {
 
     /// Whether the main process is gone but part of the tree may be left.
     pub(crate) fn has_leftovers(&self) -> bool {
-        matches!(&self.run, Some(Run { main: Main::Gone { .. }, .. }))
+        matches!(&self.run, Some(Run { main: MainProcess::Gone { .. }, .. }))
     }
 
     /// The state to store for the next keeper.
@@ -177,23 +177,23 @@ impl Service {
             id,
             pid: run.map_or(0, |run| run.pid),
             started: run.map_or(self.machine.since(), |run| run.started),
-            cgroup: run.and_then(|run| run.cgroup.as_ref()).map(NamedFolder::text),
+            cgroup: run.and_then(|run| run.cgroup.as_ref()).map(ServiceFolder::text),
         }
     }
 }
 
 impl Run {
     pub(crate) fn header(&self) -> RunHeader {
-        let cgroup = self.cgroup.as_ref().map(NamedFolder::text);
+        let cgroup = self.cgroup.as_ref().map(ServiceFolder::text);
         RunHeader { run: self.id, started: self.started, cgroup }
     }
 
     pub(crate) fn tree(&self, mark: String) -> Tree {
         let reaped_at = match self.main {
-            Main::Gone { reaped_at } => Some(reaped_at),
-            Main::Child | Main::Adopted(_) => None,
+            MainProcess::Gone { reaped_at } => Some(reaped_at),
+            MainProcess::Child | MainProcess::Adopted(_) => None,
         };
-        let cgroup = self.cgroup.as_ref().map(NamedFolder::path);
+        let cgroup = self.cgroup.as_ref().map(ServiceFolder::path);
         Tree { pid: self.pid, cgroup, mark, began: self.began, reaped_at }
     }
 }

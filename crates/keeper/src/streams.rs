@@ -10,8 +10,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 pub(crate) struct Streams {
-    out: fifo::Ends,
-    err: fifo::Ends,
+    out: fifo::FifoEnds,
+    err: fifo::FifoEnds,
     terminal: Option<RunTerminal>,
 }
 

@@ -4,27 +4,27 @@
 //! was never created is created, and nothing is started twice. Unreadable files are logged and set
 //! aside, and never treated as missing.
 
-use crate::again::Undone;
-use crate::keeper::{Keeper, Token};
+use crate::keeper::{Keeper, PollToken};
 use crate::log;
-use crate::lost::Leader;
-use crate::named::NamedFolder;
 use crate::own_folder;
 use crate::pump::Command;
 use crate::records::{self, Folder, StoreError};
-use crate::service::{Main, Policies, Run, Service};
+use crate::retry::PendingStep;
+use crate::runtime_repair::SessionLeader;
+use crate::service::{MainProcess, Policies, Run, Service};
+use crate::service_folder::ServiceFolder;
 use proctor_core::home::OwnFolder;
 use proctor_core::lifecycle::{Event, Exit, Machine, Phase};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{BootId, Identity};
+use proctor_core::record_encoding::{BootId, Identity};
 use proctor_core::spec::ServiceSpec;
-use proctor_core::statefile::{Found as FoundState, Layout, RunHeader};
+use proctor_core::state_file::{Layout, RunHeader, StateFile as FoundState};
 use proctor_core::stored;
 use proctor_core::time::{Mono, Now, Wall};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::poll::Interest;
 use proctor_sys::process::{Process, pidfs_inode};
-use proctor_sys::{cgroup, clock, file, own_file, proc};
+use proctor_sys::{cgroup, clock, own_file, proc, small_file};
 use std::cell::OnceCell;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ use std::time::Duration;
 const CHILD_ON_ITS_WAY: Duration = Duration::from_secs(10);
 
 /// The content of a run record.
-enum Found {
+enum RunRecord {
     Alive(RunHeader, Process),
     /// The record has no identity; the process was found by its mark or in its cgroup.
     Searched(RunHeader, Process),
@@ -76,8 +76,10 @@ impl Keeper {
     /// The runtime directory is valid for one boot; after another boot its content is void.
     fn forget_other_boots(&self) {
         let path = self.home.boot();
-        let known =
-            file::read_small(&path, 64).ok().and_then(|bytes| bytes.try_into().ok()).map(BootId);
+        let known = small_file::read_small(&path, 64)
+            .ok()
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(BootId);
         if known == Some(self.boot) {
             return;
         }
@@ -88,7 +90,7 @@ impl Keeper {
                 let _ = own_folder::make(&self.home, folder);
             }
         }
-        if let Err(error) = file::replace(&path, &self.boot.0) {
+        if let Err(error) = small_file::replace(&path, &self.boot.0) {
             log!("cannot write {}: {error}", path.display());
         }
     }
@@ -139,7 +141,7 @@ impl Keeper {
     pub(crate) fn finish_old_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
         match self.open_pipes(slot, folder, run) {
             Ok(pipes) => self.begin_logs(slot, run, pipes),
-            Err(error) => return self.again_later(Undone::Run { slot, run }, &error),
+            Err(error) => return self.again_later(PendingStep::Run { slot, run }, &error),
         }
         let last = self.services.get(slot).and_then(|s| s.machine.last_exit().cloned());
         let exit = last.filter(|last| last.run == run).map_or(Exit::Unknown, |last| last.exit);
@@ -149,21 +151,21 @@ impl Keeper {
     pub(crate) fn take_over_run(&mut self, slot: u32, folder: &Folder, run: RunId) {
         let found = self.find_run(slot, folder, run);
         failpoint::moment(Point::TakeoverFound);
-        if !matches!(found, Found::Never) {
+        if !matches!(found, RunRecord::Never) {
             self.had_once(slot, run);
         }
         match found {
-            Found::Alive(header, process) => self.keep_run(slot, folder, &header, process),
-            Found::Searched(header, process) => {
+            RunRecord::Alive(header, process) => self.keep_run(slot, folder, &header, process),
+            RunRecord::Searched(header, process) => {
                 let (name, pid) = (&folder.name, process.pid());
                 log!("{name}: the record of run {run} was lost; found as process {pid}, and kept");
                 self.keep_run(slot, folder, &header, process);
                 self.record_anew(slot);
             }
-            Found::Over(header, exit, session) => {
+            RunRecord::Over(header, exit, session) => {
                 match self.open_pipes(slot, folder, run) {
                     Ok(pipes) => self.begin_logs(slot, run, pipes),
-                    Err(error) => return self.again_later(Undone::Run { slot, run }, &error),
+                    Err(error) => return self.again_later(PendingStep::Run { slot, run }, &error),
                 }
                 let mut held = gone(&header, self.groups.as_ref());
                 if let Some(session) = session {
@@ -173,7 +175,7 @@ impl Keeper {
                 self.handle_as_of(slot, Event::Started { run }, moment(header.started));
                 self.main_ended(slot, exit);
             }
-            Found::Never => {
+            RunRecord::Never => {
                 folder.remove_run(run);
                 self.start_anew(slot);
             }
@@ -184,7 +186,8 @@ impl Keeper {
     /// it twice is better than killing a run that was never asked.
     fn ask_again(&mut self, slot: u32, run: RunId) {
         let Some(service) = self.services.get(slot) else { return };
-        let adopted = service.run.as_ref().is_some_and(|r| matches!(r.main, Main::Adopted(_)));
+        let adopted =
+            service.run.as_ref().is_some_and(|r| matches!(r.main, MainProcess::Adopted(_)));
         let asked = |phase: &Phase| matches!(phase, Phase::Stopping(stopping) if !stopping.killed);
         if adopted && asked(service.machine.phase()) {
             self.ask_to_stop(slot, run);
@@ -219,22 +222,22 @@ impl Keeper {
         self.carry_out(slot, actions, now);
     }
 
-    fn find_run(&mut self, slot: u32, folder: &Folder, run: RunId) -> Found {
+    fn find_run(&mut self, slot: u32, folder: &Folder, run: RunId) -> RunRecord {
         match read_settled(folder, run) {
             // The keeper died before it could write the record, or somebody deleted it.
             Ok(None) => match self.search_run(slot, run) {
-                Found::Over(..) if !self.is_up(slot) => Found::Never,
-                found @ (Found::Alive(..)
-                | Found::Searched(..)
-                | Found::Over(..)
-                | Found::Never) => found,
+                RunRecord::Over(..) if !self.is_up(slot) => RunRecord::Never,
+                found @ (RunRecord::Alive(..)
+                | RunRecord::Searched(..)
+                | RunRecord::Over(..)
+                | RunRecord::Never) => found,
             },
             Ok(Some((header, Some(identity)))) => self.recognise(header, &identity),
             // It counts as up only because its state was lost; nothing else would end it.
             Ok(Some((header, None))) if self.is_up(slot) => {
-                Found::Over(header, Exit::Unknown, None)
+                RunRecord::Over(header, Exit::Unknown, None)
             }
-            Ok(Some((_, None))) => Found::Never,
+            Ok(Some((_, None))) => RunRecord::Never,
             Err(error) => {
                 log!("{error}; looking for run {run} by its mark");
                 self.search_run(slot, run)
@@ -246,16 +249,16 @@ impl Keeper {
         self.services.get(slot).is_some_and(|s| matches!(s.machine.phase(), Phase::Up { .. }))
     }
 
-    fn recognise(&self, header: RunHeader, identity: &Identity) -> Found {
+    fn recognise(&self, header: RunHeader, identity: &Identity) -> RunRecord {
         match Process::recognise(identity) {
             // A child of ours is over only after it is reaped: that reveals its exit.
             Some(process) if !process.is_gone() || is_child(identity.pid) => {
-                return Found::Alive(header, process);
+                return RunRecord::Alive(header, process);
             }
             // Not reaped, so its pid belongs to no other process.
             Some(process) => {
                 let session = Session::of_leader(&process, header.run);
-                return Found::Over(header, process.exit(), Some(session));
+                return RunRecord::Over(header, process.exit(), Some(session));
             }
             None => {}
         }
@@ -264,33 +267,33 @@ impl Keeper {
             self.witnesses.iter().find(|fd| pidfs_inode(fd) == Some(identity.pidfs_inode));
         let copy = witness.and_then(|fd| fd.try_clone().ok());
         let Some(process) = copy.map(|fd| Process::from_inherited(fd, identity.pid)) else {
-            return Found::Over(header, Exit::Unknown, None);
+            return RunRecord::Over(header, Exit::Unknown, None);
         };
         // The id of a group is not reused while the group has members.
         let has_group = process.signal_group(0).unwrap_or(false);
         let session = has_group.then(|| Session::of_leader(&process, header.run));
-        Found::Over(header, process.exit(), session)
+        RunRecord::Over(header, process.exit(), session)
     }
 
     /// The record cannot be read: finds the session leader with the run's mark, or the process in
     /// the service's cgroup.
-    fn search_run(&mut self, slot: u32, run: RunId) -> Found {
+    fn search_run(&mut self, slot: u32, run: RunId) -> RunRecord {
         let Some(name) = self.services.get(slot).map(|service| service.name.clone()) else {
-            return Found::Never;
+            return RunRecord::Never;
         };
         let cgroup = self.cgroup_path(slot);
-        let mut leaders: Vec<Leader> = self.marked().of(&name, run).copied().collect();
+        let mut leaders: Vec<SessionLeader> = self.marked().of(&name, run).copied().collect();
         let inside = cgroup.iter().flat_map(|path| cgroup::members(path));
-        leaders.extend(inside.filter_map(Leader::look));
+        leaders.extend(inside.filter_map(SessionLeader::look));
         let cgroup = cgroup.map(|path| path.display().to_string());
-        match Leader::main(&leaders) {
+        match SessionLeader::main(&leaders) {
             Some((leader, process)) => {
                 let started = clock::wall_at(leader.start_ticks);
-                Found::Searched(RunHeader { run, started, cgroup }, process)
+                RunRecord::Searched(RunHeader { run, started, cgroup }, process)
             }
             None => {
                 let header = RunHeader { run, started: clock::now().wall, cgroup };
-                Found::Over(header, Exit::Unknown, None)
+                RunRecord::Over(header, Exit::Unknown, None)
             }
         }
     }
@@ -309,7 +312,7 @@ impl Keeper {
             self.children.insert(pid, slot);
         }
         let began = process.identity(header.run).map(|identity| identity.start_ticks);
-        let main = if is_child { Main::Child } else { Main::Adopted(process) };
+        let main = if is_child { MainProcess::Child } else { MainProcess::Adopted(process) };
         let gone = gone(header, self.groups.as_ref());
         self.hold(slot, Run { pid, main, began, is_ours: is_child, ..gone });
         self.watch_again(slot);
@@ -318,12 +321,12 @@ impl Keeper {
     /// Watches for the exit of an adopted main process.
     pub(crate) fn watch_again(&mut self, slot: u32) {
         let run = self.services.get(slot).and_then(|s| s.run.as_ref());
-        let Some(Main::Adopted(process)) = run.map(|run| &run.main) else { return };
-        let token = Token::Exit(slot).encode();
+        let Some(MainProcess::Adopted(process)) = run.map(|run| &run.main) else { return };
+        let token = PollToken::Exit(slot).encode();
         let watched = failpoint::step(Point::TakeoverWatch)
             .and_then(|()| self.poller.add(process.as_fd(), token, Interest::Read));
         if let Err(error) = watched {
-            self.again_later(Undone::Watch { slot }, &error);
+            self.again_later(PendingStep::Watch { slot }, &error);
         }
     }
 
@@ -392,8 +395,8 @@ fn gone(header: &RunHeader, groups: Option<&Arc<Path>>) -> Run {
         id: header.run,
         pid: 0,
         started: header.started,
-        cgroup: header.cgroup.as_ref().and_then(|path| NamedFolder::at(Path::new(path), groups)),
-        main: Main::Gone { reaped_at: 0 },
+        cgroup: header.cgroup.as_ref().and_then(|path| ServiceFolder::at(Path::new(path), groups)),
+        main: MainProcess::Gone { reaped_at: 0 },
         began: None,
         is_ours: false,
         spawned: None,
@@ -418,7 +421,7 @@ impl Session {
 
     /// Records the session in a run, so that the rest of the tree is found by it.
     fn note_in(&self, run: &mut Run) {
-        run.main = Main::Gone { reaped_at: clock::ticks_since_boot() };
+        run.main = MainProcess::Gone { reaped_at: clock::ticks_since_boot() };
         (run.pid, run.began) = (self.leader, self.began);
     }
 }
@@ -472,7 +475,7 @@ fn lock_is_free(path: &Path) -> bool {
     let Ok(record) = own_file::read(path) else { return true };
     let give_up = std::time::Instant::now() + CHILD_ON_ITS_WAY;
     while std::time::Instant::now() < give_up {
-        if file::try_lock(&record).unwrap_or(true) {
+        if small_file::try_lock(&record).unwrap_or(true) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(2));

@@ -2,14 +2,14 @@
 
 use crate::error::{Code, OpError};
 use crate::operation::{About, Caller, Context, Effect, Front, Meta, Role, Target};
-use crate::underway::Call;
-use proctor_core::access::{self, Refused};
+use crate::running_operations::RunningOperation;
+use proctor_core::access::{self, AccessDenied};
+use proctor_core::assistant_policy::AssistantPolicy;
 use proctor_core::config::security::Security;
-use proctor_core::hands::Hands;
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_core::wire::PhaseView;
-use proctor_engine::api::{ServiceView, Use};
+use proctor_engine::api::{OwnerUse, ServiceView};
 use proctor_engine::error::EngineError;
 use serde_json::json;
 
@@ -25,11 +25,11 @@ pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(
             ));
         }
         allows(security, caller, needs).map_err(|refused| match refused {
-            Refused::Unauthenticated => {
+            AccessDenied::Unauthenticated => {
                 OpError::new(Code::Unauthenticated, format!("{name} needs a token"))
                     .help("`proctor token path` prints the file of the first token")
             }
-            Refused::Forbidden { has, needs } => {
+            AccessDenied::Forbidden { has, needs } => {
                 let why = short_of(security, caller, needs);
                 OpError::new(Code::Forbidden, format!("{name} needs the role {needs}; {why}"))
                     .details(json!({ "role": has, "needs": needs }))
@@ -40,8 +40,8 @@ pub(crate) fn authorise(context: &Context, meta: &Meta, needs: Role) -> Result<(
 
 /// Returns the rule for assistants if one calls. An operation that applies a configuration takes it along, because
 /// only it knows the changes.
-pub(crate) fn hands(context: &Context) -> Option<Hands> {
-    context.engine.security(|security| Hands::of(&context.caller, security.mcp.reach))
+pub(crate) fn hands(context: &Context) -> Option<AssistantPolicy> {
+    context.engine.security(|security| AssistantPolicy::of(&context.caller, security.mcp.reach))
 }
 
 /// Checks the targets of the request: an assistant may not change every service, nor Proctor itself under `own`.
@@ -81,7 +81,7 @@ pub(crate) fn targets(context: &Context, meta: &Meta, about: About<'_>) -> Vec<S
 
 /// Checks whether an assistant may cancel this operation. Cancelling changes its services and undoes the work of the
 /// caller that started it.
-pub(crate) fn may_cancel(context: &Context, call: &Call) -> Result<(), OpError> {
+pub(crate) fn may_cancel(context: &Context, call: &RunningOperation) -> Result<(), OpError> {
     let Some(hands) = hands(context) else { return Ok(()) };
     refuse_services(context, &hands, &call.changes)?;
     if hands.may_end(call.client.as_ref()) {
@@ -93,7 +93,11 @@ pub(crate) fn may_cancel(context: &Context, call: &Call) -> Result<(), OpError> 
     ))
 }
 
-fn refuse_services(context: &Context, hands: &Hands, names: &[ServiceName]) -> Result<(), OpError> {
+fn refuse_services(
+    context: &Context,
+    hands: &AssistantPolicy,
+    names: &[ServiceName],
+) -> Result<(), OpError> {
     let services: Vec<_> = context.engine.read(|view| {
         let services = names.iter().filter_map(|name| view.services.get(name));
         let off = services.filter_map(|service| {
@@ -102,11 +106,15 @@ fn refuse_services(context: &Context, hands: &Hands, names: &[ServiceName]) -> R
         });
         off.collect()
     });
-    if services.is_empty() { Ok(()) } else { Err(EngineError::HandsOff { services }.into()) }
+    if services.is_empty() {
+        Ok(())
+    } else {
+        Err(EngineError::AssistantRefused { services }.into())
+    }
 }
 
 /// Renews the leases of the caller's own services until the response is dropped.
-pub(crate) fn using(context: &Context, about: About<'_>) -> Vec<Use> {
+pub(crate) fn using(context: &Context, about: About<'_>) -> Vec<OwnerUse> {
     let Some(client) = &context.caller.client else { return Vec::new() };
     let names = match about {
         About::Services(words) => context.engine.select(words).unwrap_or_default(),
@@ -147,7 +155,7 @@ pub(crate) fn has_role(context: &Context, needs: Role) -> bool {
     context.engine.security(|security| allows(security, &context.caller, needs).is_ok())
 }
 
-fn allows(security: &Security, caller: &Caller, needs: Role) -> Result<(), Refused> {
+fn allows(security: &Security, caller: &Caller, needs: Role) -> Result<(), AccessDenied> {
     access::allows(caller, needs, security.strangers, security.mcp.reach.role)
 }
 

@@ -6,10 +6,10 @@
 use crate::error::{Code, OpError};
 use crate::execute_rules::{check_variables, choose_surroundings, is_permitted, permit};
 use crate::operation::Context;
-use crate::show::{Page, Style};
+use crate::text_output::{Page, Style};
 use proctor_core::config::{redact, signal};
 use proctor_core::shell_syntax::{self, ShellSyntax, SyntaxKind};
-use proctor_engine::api::{CommandPlan, End, Finished, Surroundings};
+use proctor_engine::api::{CommandEnvironment, CommandExit, CommandOutcome, CommandPlan};
 use proctor_engine::secrets::hide;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
@@ -201,7 +201,7 @@ impl Custom {
 }
 
 /// A command that may run, with its settings.
-pub(crate) struct Planned {
+pub(crate) struct PlannedCommand {
     /// The command with masked secrets.
     pub(crate) shown: String,
     plan: CommandPlan,
@@ -211,10 +211,10 @@ pub(crate) struct Planned {
 pub(crate) fn plan(
     context: &Context,
     command: &Command,
-    around: &Surroundings,
+    around: &CommandEnvironment,
     env: &BTreeMap<String, String>,
     limit: Duration,
-) -> Result<Planned, OpError> {
+) -> Result<PlannedCommand, OpError> {
     let (argv, shown) = context.engine.security(|security| {
         let may_run = |argv: &[String]| is_permitted(&context.caller, &security.execute, argv);
         let argv = command.argv(may_run)?;
@@ -236,7 +236,7 @@ pub(crate) fn plan(
         all.push((name.clone(), value.clone()));
     }
     let working_dir = around.working_dir.join(folder);
-    Ok(Planned { shown, plan: CommandPlan { argv, env: all, working_dir, limit } })
+    Ok(PlannedCommand { shown, plan: CommandPlan { argv, env: all, working_dir, limit } })
 }
 
 /// Result of a command.
@@ -264,7 +264,7 @@ pub struct CommandResult {
     pub killed: Vec<String>,
 }
 
-impl Planned {
+impl PlannedCommand {
     /// Runs the command to its end.
     pub(crate) async fn run(self, context: &Context) -> Result<CommandResult, OpError> {
         let limit = self.plan.limit;
@@ -277,17 +277,19 @@ impl Planned {
 }
 
 impl CommandResult {
-    fn of(command: String, finished: Finished, limit: Duration) -> CommandResult {
+    fn of(command: String, finished: CommandOutcome, limit: Duration) -> CommandResult {
         let (exit_code, error_message) = match finished.end {
-            End::Code(0) => (Some(0), None),
-            End::Code(code) => (Some(code), Some(format!("exited with code {code}"))),
-            End::Signal(number) => (None, Some(format!("killed by {}", signal::long_name(number)))),
-            End::TimedOut => {
+            CommandExit::Code(0) => (Some(0), None),
+            CommandExit::Code(code) => (Some(code), Some(format!("exited with code {code}"))),
+            CommandExit::Signal(number) => {
+                (None, Some(format!("killed by {}", signal::long_name(number))))
+            }
+            CommandExit::TimedOut => {
                 let seconds = limit.as_secs_f64();
                 let text = format!("timed out after {seconds} s; all its processes were killed");
                 (None, Some(text))
             }
-            End::NotStarted(why) => (None, Some(why)),
+            CommandExit::NotStarted(why) => (None, Some(why)),
         };
         CommandResult {
             command,

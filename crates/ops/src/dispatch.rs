@@ -4,19 +4,19 @@
 //! A change is recorded in the audit log before it starts and after it ends. It is finished even if the caller disconnects:
 //! half a change would be worse than an unreported one.
 
+use crate::audit_entry::{OpenAuditEntry, outcome, seen};
+use crate::audit_targets::{changed_files, subjects};
 use crate::authority::{authorise, may_change, using};
-use crate::check::{checked, unknown};
 use crate::error::{Code, OpError};
 use crate::field_aliases::understood;
-use crate::noted::{Noted, outcome, seen};
+use crate::input_check::{checked, unknown};
 use crate::operation::{About, Context, Effect, Front, Principal, Role};
 use crate::operations::stop::named;
-use crate::quiet::quiet;
+use crate::redaction::quiet;
 use crate::reply::{Form, Reply};
-use crate::subject::{changed_files, subjects};
+use crate::running_operations::{self, AdmittedRequest};
 use crate::table::{self, Entry};
-use crate::underway::{self, Work};
-use proctor_engine::audit::Call;
+use proctor_engine::audit::AuditedCall;
 use proctor_engine::secrets::of_request;
 use serde_json::Value;
 use std::sync::Arc;
@@ -113,7 +113,7 @@ fn admit(
     input: Value,
     form: Form,
     private: &Arc<[String]>,
-) -> Result<Work, OpError> {
+) -> Result<AdmittedRequest, OpError> {
     if let Principal::Token { id, .. } = &context.caller.principal
         && context.engine.tokens().is_revoked(id)
     {
@@ -128,7 +128,7 @@ fn admit(
     }
     let permit = context.limits.admit(&context.caller, entry.meta.effect)?;
     let (uses, private) = (using(context, request.about()), Arc::clone(private));
-    Ok(Work { request, form, background, permit, uses, noted: None, private })
+    Ok(AdmittedRequest { request, form, background, permit, uses, noted: None, private })
 }
 
 /// Refuses a request about a missing service at once, instead of accepting it and failing later.
@@ -145,10 +145,10 @@ fn must_exist(context: &Context, entry: &Entry, about: About<'_>) -> Result<(), 
 async fn run(
     context: &Context,
     entry: &'static Entry,
-    mut work: Work,
+    mut work: AdmittedRequest,
     subjects: &[String],
 ) -> Result<Reply, OpError> {
-    let call = || Call::new(&context.caller, entry.meta.name, subjects);
+    let call = || AuditedCall::new(&context.caller, entry.meta.name, subjects);
     if entry.meta.effect == Effect::Read {
         let private = work.request.role > Role::Viewer;
         let begun = Instant::now();
@@ -169,7 +169,7 @@ async fn run(
         }
         return answer;
     }
-    let noted = Noted::begin(context, call(), entry.meta.even_unrecorded).await?;
+    let noted = OpenAuditEntry::begin(context, call(), entry.meta.even_unrecorded).await?;
     let context = Context { unrecorded: noted.unrecorded(), ..context.clone() };
     work.noted = Some(noted);
     // The change continues when the caller stops waiting.
@@ -199,13 +199,17 @@ fn invalid_token() -> OpError {
         .help("it was revoked or has expired; create another with `proctor token create`")
 }
 
-async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result<Reply, OpError> {
+async fn perform(
+    context: &Context,
+    entry: &'static Entry,
+    work: AdmittedRequest,
+) -> Result<Reply, OpError> {
     if entry.meta.follows {
         return context.underway.follow(context, &entry.meta, work).await;
     }
-    let Work { request, form, permit, uses, noted, .. } = work;
+    let AdmittedRequest { request, form, permit, uses, noted, .. } = work;
     let answer = tokio::time::timeout(entry.meta.timeout, request.run(context, form)).await;
-    let answer = answer.unwrap_or_else(|_| Err(underway::late(&entry.meta)));
+    let answer = answer.unwrap_or_else(|_| Err(running_operations::late(&entry.meta)));
     if let Some(noted) = noted {
         noted.end(context, &answer).await;
     }
@@ -217,7 +221,7 @@ async fn perform(context: &Context, entry: &'static Entry, work: Work) -> Result
 pub fn refused(context: &Context, name: &str, subjects: &[String], error: &OpError) {
     let audit = context.engine.audit();
     if context.limits.notes_refusal(&context.caller) {
-        audit.refused(Call::new(&context.caller, name, subjects), error.code.as_str());
+        audit.refused(AuditedCall::new(&context.caller, name, subjects), error.code.as_str());
     } else {
         audit.skipped();
     }

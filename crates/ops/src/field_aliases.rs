@@ -2,9 +2,9 @@
 //!
 //! An operation's own field names are never changed. `check` rejects a name that stays unknown, with the nearest name.
 
-use crate::moment;
 use crate::operation::Front;
 use crate::table::{self, Entry};
+use crate::timestamps;
 use serde_json::{Map, Value, json};
 
 /// Groups of aliases. The first name that the operation has itself is used.
@@ -125,7 +125,7 @@ fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     let number = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite());
     number.or_else(|| {
-        let micros = moment::duration(text).filter(|_| !text.is_empty())?;
+        let micros = timestamps::duration(text).filter(|_| !text.is_empty())?;
         let millis = i32::try_from(micros / 1000).ok()?;
         Some(f64::from(millis) / 1000.0)
     })

@@ -2,10 +2,11 @@
 
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Principal};
-use proctor_core::diff::Outcome;
-use proctor_core::edit::{Candidate, Misfit};
+use proctor_core::diff::HunkOutcome;
+use proctor_core::edit::{Candidate, EditError};
 use proctor_engine::files::{
-    Conflict, Fault, FileError, Files, Kind, LARGEST_PAGE, LeaveOut, MAX_FOLDERS, Pattern, Unfit,
+    Conflict, FileError, Files, Kind, MAX_FOLDERS, MAX_PAGE_BYTES, PatchMismatch, PathError,
+    Pattern, SkipRules,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +60,7 @@ impl From<KindWord> for Kind {
 /// Entries that are included on request.
 #[derive(Debug, Clone, Copy, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Also {
+pub struct IncludeFlags {
     /// Include names that start with a dot
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -70,16 +71,16 @@ pub struct Also {
     pub no_ignore: bool,
 }
 
-impl From<Also> for LeaveOut {
-    fn from(also: Also) -> LeaveOut {
-        LeaveOut { no_ignore: also.no_ignore, hidden: also.hidden }
+impl From<IncludeFlags> for SkipRules {
+    fn from(also: IncludeFlags) -> SkipRules {
+        SkipRules { no_ignore: also.no_ignore, hidden: also.hidden }
     }
 }
 
 /// Folder of the caller.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Here {
+pub struct CurrentFolder {
     /// Absolute folder of the caller
     #[arg(skip)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,7 +118,7 @@ pub(crate) async fn files_of(context: &Context, folders: &[String]) -> Result<Fi
     Ok(files.in_conversation(folders.iter().map(PathBuf::from).collect()).await?)
 }
 
-impl Here {
+impl CurrentFolder {
     /// Returns the files as seen from the caller's folder.
     pub(crate) async fn files(&self, context: &Context) -> Result<Files, OpError> {
         let files = files_of(context, &self.folders).await?;
@@ -131,25 +132,25 @@ impl Here {
 }
 
 /// Minimum size of a page.
-const LEAST_PAGE: usize = 1 << 10;
+const MIN_PAGE_BYTES: usize = 1 << 10;
 
 /// Returns the maximum bytes of names or matches in one response.
 pub(crate) fn page_bytes(asked: Option<usize>) -> usize {
-    asked.unwrap_or(LARGEST_PAGE).clamp(LEAST_PAGE, LARGEST_PAGE)
+    asked.unwrap_or(MAX_PAGE_BYTES).clamp(MIN_PAGE_BYTES, MAX_PAGE_BYTES)
 }
 
 /// Error of one file among several.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Trouble {
+pub struct FileProblem {
     /// Error code, as in an error of the whole request
     pub code: String,
     pub message: String,
 }
 
-impl From<FileError> for Trouble {
-    fn from(error: FileError) -> Trouble {
+impl From<FileError> for FileProblem {
+    fn from(error: FileError) -> FileProblem {
         let error = OpError::from(error);
-        Trouble { code: error.code.as_str().to_owned(), message: error.message }
+        FileProblem { code: error.code.as_str().to_owned(), message: error.message }
     }
 }
 
@@ -197,7 +198,7 @@ impl From<FileError> for OpError {
                 .details(json!({ "path": path, "sha256": found })),
             FileError::NotAlike { .. } => op(Code::Failed)
                 .help("the file belongs to another user; change it as that user"),
-            FileError::Misfit { path, misfit } => misfits(op, &path, &misfit),
+            FileError::EditMismatch { path, misfit } => misfits(op, &path, &misfit),
             FileError::NotThere { path, near } => op(Code::Failed)
                 .help("nothing was changed; 'ignore_case' or 'regex' may find it")
                 .details(json!({ "path": path, "count": 0, "nearest": nearest(&near) })),
@@ -255,24 +256,24 @@ fn nearest(near: &[Candidate]) -> Vec<Value> {
     near.iter().map(shown).collect()
 }
 
-fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpError {
+fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &EditError) -> OpError {
     let (edit, details) = match misfit {
-        Misfit::Empty { edit } | Misfit::Same { edit } | Misfit::TooLarge { edit } => {
+        EditError::Empty { edit } | EditError::Same { edit } | EditError::TooLarge { edit } => {
             (edit, json!({}))
         }
-        Misfit::Ambiguous { edit, count, lines } => {
+        EditError::Ambiguous { edit, count, lines } => {
             (edit, json!({ "count": count, "lines": lines }))
         }
-        Misfit::Missing { edit, near } => (edit, json!({ "nearest": nearest(near) })),
+        EditError::Missing { edit, near } => (edit, json!({ "nearest": nearest(near) })),
     };
     let help = match misfit {
-        Misfit::Empty { .. } | Misfit::Same { .. } | Misfit::TooLarge { .. } => {
+        EditError::Empty { .. } | EditError::Same { .. } | EditError::TooLarge { .. } => {
             "nothing was changed"
         }
-        Misfit::Ambiguous { .. } => {
+        EditError::Ambiguous { .. } => {
             "nothing was changed; give more of the text around it, or set 'all'"
         }
-        Misfit::Missing { .. } => "nothing was changed; 'old' must match the file exactly",
+        EditError::Missing { .. } => "nothing was changed; 'old' must match the file exactly",
     };
     let mut told = json!({ "path": path, "edit": edit + 1 });
     if let (Some(told), Some(details)) = (told.as_object_mut(), details.as_object()) {
@@ -284,20 +285,20 @@ fn misfits(op: impl FnOnce(Code) -> OpError, path: &str, misfit: &Misfit) -> OpE
 /// A file of a diff that does not apply.
 fn conflict(conflict: &Conflict) -> Value {
     let why = match &conflict.why {
-        Unfit::Missing => json!("missing"),
-        Unfit::Exists => json!("exists"),
-        Unfit::Remains => json!("remains"),
-        Unfit::Unlike(_) => json!("unlike"),
-        Unfit::Hunks(outcomes) => outcomes.iter().map(hunk).collect(),
+        PatchMismatch::Missing => json!("missing"),
+        PatchMismatch::Exists => json!("exists"),
+        PatchMismatch::Remains => json!("remains"),
+        PatchMismatch::Unlike(_) => json!("unlike"),
+        PatchMismatch::Hunks(outcomes) => outcomes.iter().map(hunk).collect(),
     };
     json!({ "path": conflict.path, "why": why })
 }
 
-fn hunk(outcome: &Outcome) -> Value {
+fn hunk(outcome: &HunkOutcome) -> Value {
     let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
     match outcome {
-        Outcome::Fits(fitted) => json!({ "fits": true, "line": fitted.line }),
-        Outcome::Misses(missed) => {
+        HunkOutcome::Fits(fitted) => json!({ "fits": true, "line": fitted.line }),
+        HunkOutcome::Misses(missed) => {
             let near = missed.nearest.as_ref().map(|near| {
                 json!({
                     "line": near.line,
@@ -318,18 +319,22 @@ fn hunk(outcome: &Outcome) -> Value {
     }
 }
 
-fn refused(op: impl FnOnce(Code) -> OpError, fault: &Fault) -> OpError {
+fn refused(op: impl FnOnce(Code) -> OpError, fault: &PathError) -> OpError {
     match fault {
-        Fault::Outside | Fault::OfTheKernel => op(Code::Forbidden),
-        Fault::Link => op(Code::Forbidden).help("give the path of the file itself, not of a link"),
-        Fault::Malformed(_) => op(Code::BadInput),
-        Fault::NotAFile(Kind::Folder) => {
+        PathError::Outside | PathError::OfTheKernel => op(Code::Forbidden),
+        PathError::Link => {
+            op(Code::Forbidden).help("give the path of the file itself, not of a link")
+        }
+        PathError::Malformed(_) => op(Code::BadInput),
+        PathError::NotAFile(Kind::Folder) => {
             op(Code::BadInput).help("list a folder with `proctor file list`")
         }
-        Fault::NotAFile(_) => op(Code::BadInput),
-        Fault::Moved => op(Code::Conflict).help("retry"),
-        Fault::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => op(Code::AlreadyExists),
-        Fault::Io(error) if error.kind() == io::ErrorKind::NotADirectory => op(Code::BadInput),
-        Fault::Io(_) => op(Code::Failed),
+        PathError::NotAFile(_) => op(Code::BadInput),
+        PathError::Moved => op(Code::Conflict).help("retry"),
+        PathError::Io(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            op(Code::AlreadyExists)
+        }
+        PathError::Io(error) if error.kind() == io::ErrorKind::NotADirectory => op(Code::BadInput),
+        PathError::Io(_) => op(Code::Failed),
     }
 }

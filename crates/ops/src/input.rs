@@ -1,8 +1,8 @@
 //! Inputs that several operations share.
 
 use crate::error::OpError;
-use crate::moment;
-use crate::operation::{Context, LONGEST_WAIT};
+use crate::operation::{Context, MAX_WAIT};
+use crate::timestamps;
 use proctor_core::lease;
 use proctor_core::shell_syntax::{self, ShellSyntax};
 use proctor_core::time::Millis;
@@ -70,7 +70,7 @@ impl Caller {
 /// Time an operation waits for services.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Patience {
+pub struct WaitOptions {
     /// Seconds to wait for the services; 0 returns at once
     #[arg(long = "timeout", value_name = "SECONDS", conflicts_with = "no_wait")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +81,7 @@ pub struct Patience {
     pub no_wait: bool,
 }
 
-impl Patience {
+impl WaitOptions {
     /// Returns the wait; `usual` if the caller gives none.
     pub(crate) fn duration(&self, usual: Duration) -> Result<Duration, OpError> {
         match (self.no_wait, self.wait) {
@@ -95,7 +95,7 @@ impl Patience {
 /// Selects whether CPU and memory of services are measured.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Measured {
+pub struct MeasureOption {
     /// Measure CPU and memory also of more than 100 services
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -108,14 +108,12 @@ pub struct Measured {
 
 /// Returns a requested wait, checked against the limit.
 pub(crate) fn seconds_of(field: &str, seconds: f64) -> Result<Duration, OpError> {
-    Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= LONGEST_WAIT).ok_or_else(
-        || {
-            OpError::bad_input(format!(
-                "{field}: {seconds} is not between 0 and {} seconds",
-                LONGEST_WAIT.as_secs()
-            ))
-        },
-    )
+    Duration::try_from_secs_f64(seconds).ok().filter(|wait| *wait <= MAX_WAIT).ok_or_else(|| {
+        OpError::bad_input(format!(
+            "{field}: {seconds} is not between 0 and {} seconds",
+            MAX_WAIT.as_secs()
+        ))
+    })
 }
 
 /// Policy for restarts after an exit.
@@ -276,8 +274,8 @@ impl Definition {
 
 /// Parses a lease as people write it.
 pub(crate) fn lease_of(text: &str) -> Result<Millis, OpError> {
-    let micros = moment::duration(text).and_then(|micros| u64::try_from(micros).ok());
-    let fits = |length: &Millis| (lease::SHORTEST..=lease::LONGEST).contains(length);
+    let micros = timestamps::duration(text).and_then(|micros| u64::try_from(micros).ok());
+    let fits = |length: &Millis| (lease::SHORTEST..=lease::MAX_LEASE).contains(length);
     micros.map(|micros| Millis(micros / 1000)).filter(fits).ok_or_else(|| {
         OpError::bad_input(format!("lease: '{text}' is not a duration from 1s to 366d"))
             .help("write 30m, 2h or 1d")
@@ -353,7 +351,7 @@ mod tests {
     #[test]
     fn waits_have_a_bound() {
         let wait =
-            |seconds| Patience { wait: Some(seconds), no_wait: false }.duration(Duration::ZERO);
+            |seconds| WaitOptions { wait: Some(seconds), no_wait: false }.duration(Duration::ZERO);
         assert_eq!(wait(1.5).unwrap(), Duration::from_millis(1500));
         for bad in [-1.0, f64::NAN, f64::INFINITY, 1e9] {
             assert!(wait(bad).is_err(), "{bad}");

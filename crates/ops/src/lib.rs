@@ -4,34 +4,34 @@
 //! passes on the reply. Every check (decoding, permission, limits) is on that way and nowhere else.
 //! Out of scope: sockets, terminals, argument parsing. They belong to the fronts.
 
+mod audit_entry;
+mod audit_targets;
 mod authority;
-mod change;
-mod check;
 mod command;
 pub mod counters;
 pub mod dispatch;
 pub mod error;
+mod error_hints;
 mod execute_rules;
 pub mod field_aliases;
 mod file;
+mod file_change;
 pub mod git;
 pub mod input;
+mod input_check;
 pub mod limits;
-pub mod lines;
+pub mod log_lines;
 mod mode;
-pub mod moment;
-mod noted;
 pub mod openmetrics;
 pub mod operation;
 pub mod operations;
-mod quiet;
-mod remedy;
+mod redaction;
 pub mod reply;
-pub mod settle;
-pub mod show;
+pub mod running_operations;
 pub mod status;
-mod subject;
 pub mod table;
+pub mod text_output;
+pub mod timestamps;
 pub mod tools;
-pub mod underway;
-mod waiting;
+mod wait_condition;
+pub mod wait_for_services;

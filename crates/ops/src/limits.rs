@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Maximum concurrent reads. Long polls are cheap, but each holds a connection and a task.
-const MOST_READS: u32 = 512;
+const MAX_READS: u32 = 512;
 /// Maximum concurrent changes. A script may start a few hundred services, each with its own command.
-const MOST_CHANGES: u32 = 256;
+const MAX_CHANGES: u32 = 256;
 /// Maximum concurrent reads of one network caller, so others have slots left.
 const READS_OF_ONE: u32 = 256;
 const CHANGES_OF_ONE: u32 = 64;
@@ -33,7 +33,7 @@ const REFUSALS: Rate = Rate { each_second: 10.0, burst: 100.0 };
 const REFUSALS_OF_NAMELESS: Rate = Rate { each_second: 1.0, burst: 200.0 };
 
 /// Maximum callers with a share of their own. All others have one in common.
-const MOST_CALLERS: usize = 4096;
+const MAX_CALLERS: usize = 4096;
 
 #[derive(Default)]
 pub struct Limits {
@@ -43,7 +43,7 @@ pub struct Limits {
 struct State {
     local: Load,
     network: Load,
-    callers: HashMap<Key, Share>,
+    callers: HashMap<Key, CallerShare>,
     refusals_of_nameless: Bucket,
 }
 
@@ -74,17 +74,17 @@ enum Key {
     Others,
 }
 
-struct Share {
+struct CallerShare {
     load: Load,
     changes: Bucket,
     guesses: Bucket,
     refusals: Bucket,
 }
 
-impl Share {
-    fn new(now: Instant) -> Share {
+impl CallerShare {
+    fn new(now: Instant) -> CallerShare {
         let full = |rate| Bucket::full(rate, now);
-        Share {
+        CallerShare {
             load: Load::default(),
             changes: full(CHANGES),
             guesses: full(GUESSES),
@@ -209,7 +209,7 @@ fn of_one(effect: Effect) -> u32 {
 }
 
 fn of_all(effect: Effect) -> u32 {
-    if effect == Effect::Read { MOST_READS } else { MOST_CHANGES }
+    if effect == Effect::Read { MAX_READS } else { MAX_CHANGES }
 }
 
 fn key(caller: &Caller) -> Key {
@@ -234,17 +234,21 @@ fn address(caller: &Caller) -> Key {
 }
 
 /// Returns the caller's own entry, or the common one if there are too many entries in use.
-fn room_for(callers: &mut HashMap<Key, Share>, key: Key) -> Key {
-    if callers.len() < MOST_CALLERS || callers.contains_key(&key) {
+fn room_for(callers: &mut HashMap<Key, CallerShare>, key: Key) -> Key {
+    if callers.len() < MAX_CALLERS || callers.contains_key(&key) {
         return key;
     }
     let now = Instant::now();
     callers.retain(|_, share| !share.is_idle(now));
-    if callers.len() < MOST_CALLERS { key } else { Key::Others }
+    if callers.len() < MAX_CALLERS { key } else { Key::Others }
 }
 
-fn share<'a>(callers: &'a mut HashMap<Key, Share>, key: &Key, now: Instant) -> &'a mut Share {
-    callers.entry(key.clone()).or_insert_with(|| Share::new(now))
+fn share<'a>(
+    callers: &'a mut HashMap<Key, CallerShare>,
+    key: &Key,
+    now: Instant,
+) -> &'a mut CallerShare {
+    callers.entry(key.clone()).or_insert_with(|| CallerShare::new(now))
 }
 
 fn busy() -> OpError {

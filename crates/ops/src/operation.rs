@@ -5,13 +5,13 @@
 use crate::counters::Counters;
 use crate::error::{Code, OpError};
 use crate::limits::{Limits, limited};
-use crate::show::Show;
-use crate::underway::{Call, Underway};
+use crate::running_operations::{RunningOperation, RunningOperations};
+use crate::text_output::Show;
 pub use proctor_core::access::{Caller, ClientName, Front, Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
 use proctor_engine::api::Engine;
-use proctor_engine::audit::Call as AuditCall;
+use proctor_engine::audit::AuditedCall as AuditCall;
 use proctor_engine::secrets::hide;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -184,7 +184,7 @@ impl Effect {
 }
 
 /// Maximum wait of a request, so a forgotten waiter ends eventually.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Default timeout; longer than the keeper's own for a request (10 s), so the keeper's message is reported.
 const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -274,7 +274,7 @@ impl Meta {
 
     /// Marks an operation whose response may be late.
     pub const fn long(self) -> Meta {
-        Meta { timeout: LONGEST_WAIT.saturating_add(USUAL_TIMEOUT), ..self }
+        Meta { timeout: MAX_WAIT.saturating_add(USUAL_TIMEOUT), ..self }
     }
 
     /// Marks an operation with a long text: `-` on a command line reads standard input, into the base64 field if it is not text.
@@ -294,7 +294,7 @@ impl Meta {
 }
 
 /// Maximum length of a presented token, far above that of any real one.
-const LONGEST_TOKEN: usize = 1024;
+const MAX_TOKEN_BYTES: usize = 1024;
 
 /// Everything an operation works with.
 #[derive(Clone)]
@@ -307,10 +307,10 @@ pub struct Context {
     /// Start time of this daemon.
     pub started: Wall,
     pub limits: Arc<Limits>,
-    pub underway: Arc<Underway>,
+    pub underway: Arc<RunningOperations>,
     pub counters: Arc<Counters>,
     /// The followed operation, if this is one.
-    pub call: Option<Arc<Call>>,
+    pub call: Option<Arc<RunningOperation>>,
     /// Reason why this operation is not in the audit log, if it is not.
     pub unrecorded: Option<Arc<str>>,
 }
@@ -354,7 +354,7 @@ impl Context {
     /// by address.
     pub fn authenticate(&self, presented: &str) -> Result<Principal, OpError> {
         let guess = self.limits.may_guess(&self.caller);
-        let fits = presented.len() <= LONGEST_TOKEN;
+        let fits = presented.len() <= MAX_TOKEN_BYTES;
         let found = fits.then(|| self.engine.authenticate(presented, guess.is_ok())).flatten();
         let audit = self.engine.audit();
         match (found, guess) {

@@ -3,7 +3,7 @@
 //! The output is encoded here once, directly, without a tree of values for a list of a thousand services.
 
 use crate::error::{Code, OpError};
-use crate::show::{Page, Paint, Show};
+use crate::text_output::{Page, Paint, Show};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 

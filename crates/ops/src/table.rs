@@ -4,8 +4,8 @@ use crate::error::OpError;
 use crate::operation::{About, Context, Meta, Operation, Role, Target};
 use crate::operations as op;
 use crate::reply::{Form, Reply};
-use crate::show::{Page, Show};
-use crate::underway::{Begun, FLAG, FLAG_HELP};
+use crate::running_operations::{FLAG, FLAG_HELP, StartedOperation};
+use crate::text_output::{Page, Show};
 use clap::ArgAction::SetTrue;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::home::Home;
@@ -101,7 +101,7 @@ pub(crate) struct Request {
     /// Role that the caller needs.
     pub(crate) role: Role,
     pub(crate) target: Target,
-    call: Box<dyn Run>,
+    call: Box<dyn RunRequest>,
 }
 
 impl Request {
@@ -114,14 +114,14 @@ impl Request {
     }
 }
 
-trait Run: Send {
+trait RunRequest: Send {
     fn about(&self) -> About<'_>;
     fn run(self: Box<Self>, context: &Context, form: Form) -> Answer<'_>;
 }
 
-struct Call<O: Operation>(O::Input);
+struct DecodedRequest<O: Operation>(O::Input);
 
-impl<O: Operation> Run for Call<O> {
+impl<O: Operation> RunRequest for DecodedRequest<O> {
     fn about(&self) -> About<'_> {
         O::about(&self.0)
     }
@@ -168,14 +168,14 @@ impl Entry {
             request: |input| {
                 let input = decode::<O::Input>(input)?;
                 let (role, target) = (O::role(&input), O::target(&input));
-                Ok(Request { role, target, call: Box::new(Call::<O>(input)) })
+                Ok(Request { role, target, call: Box::new(DecodedRequest::<O>(input)) })
             },
             without_daemon: |home, input| {
                 let input = serde_json::from_value(input.clone()).ok()?;
                 O::without_daemon(home, &input).map(|output| to_json(&output?))
             },
             show: |output, page| {
-                if let Some(begun) = Begun::of(output).filter(|_| O::META.goes_on()) {
+                if let Some(begun) = StartedOperation::of(output).filter(|_| O::META.goes_on()) {
                     begun.show(page);
                     return Ok(None);
                 }
@@ -220,7 +220,7 @@ impl Entry {
 }
 
 /// Maximum length of a reason; enough for a few field names and types.
-const LONGEST_REASON: usize = 500;
+const MAX_REASON_BYTES: usize = 500;
 
 /// Returns true if the command line offers `--background`. `up` and `down` combine several responses and do not.
 fn offers_background(meta: &Meta) -> bool {
@@ -272,7 +272,7 @@ fn to_json<T: Serialize>(value: &T) -> Result<Value, OpError> {
 
 fn decode<T: DeserializeOwned>(value: Value) -> Result<T, OpError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        let path = beginning(&error.path().to_string(), LONGEST_REASON).into_owned();
+        let path = beginning(&error.path().to_string(), MAX_REASON_BYTES).into_owned();
         let why = reason(&error.into_inner().to_string());
         match path.as_str() {
             "." => OpError::bad_input(why),
@@ -285,11 +285,11 @@ fn decode<T: DeserializeOwned>(value: Value) -> Result<T, OpError> {
 fn reason(why: &str) -> String {
     const QUOTES: [char; 3] = ['"', '`', '\''];
     match (why.find(QUOTES), why.rfind(QUOTES)) {
-        (Some(begin), Some(end)) if begin < end && why.len() > LONGEST_REASON => {
+        (Some(begin), Some(end)) if begin < end && why.len() > MAX_REASON_BYTES => {
             let [before, after] =
-                [&why[..=begin], &why[end..]].map(|text| beginning(text, LONGEST_REASON));
+                [&why[..=begin], &why[end..]].map(|text| beginning(text, MAX_REASON_BYTES));
             format!("{before}…{after}")
         }
-        _ => beginning(why, LONGEST_REASON).into_owned(),
+        _ => beginning(why, MAX_REASON_BYTES).into_owned(),
     }
 }

@@ -15,7 +15,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Maximum length of a tool name: clients add a prefix, and some stop at 64 characters.
-pub const LONGEST_NAME: usize = 37;
+pub const MAX_TOOL_NAME_BYTES: usize = 37;
 
 /// Tools that are offered together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,14 +1,14 @@
 //! Role of the daemon: the keeper's socket at 3, the clients' at 4, tokio in between.
 
 use crate::fronts;
-use crate::keeper::{self, Arguments, Manner, SELF};
+use crate::keeper::{self, Arguments, PassedOptions, SELF};
 use anyhow::{Context, Result, anyhow};
 use proctor_core::home::Home;
-use proctor_engine::daemon::{Ending, Listen, run};
+use proctor_engine::daemon::{DaemonExit, Listen, run};
 use proctor_ops::operation;
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::file::Lock;
-use proctor_sys::{inherit, memory};
+use proctor_sys::small_file::Lock;
+use proctor_sys::{allocator, inherited_fds};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -33,29 +33,36 @@ const CLIENTS: i32 = 4;
 
 pub(crate) fn main() -> Result<()> {
     let Arguments { home, manner, .. } = Arguments::parse(std::env::args_os().skip(2))?;
-    let keeper =
-        inherit::take(KEEPER).map(UnixStream::from).context("the keeper's socket is missing")?;
-    let clients =
-        inherit::take(CLIENTS).map(UnixListener::from).context("the clients' socket is missing")?;
-    memory::share_one_heap();
+    let keeper = inherited_fds::take(KEEPER)
+        .map(UnixStream::from)
+        .context("the keeper's socket is missing")?;
+    let clients = inherited_fds::take(CLIENTS)
+        .map(UnixListener::from)
+        .context("the clients' socket is missing")?;
+    allocator::share_one_heap();
     start_tracing(manner.log_level.clone());
     failpoint::moment(Point::DaemonBegin);
     // The daemon holds three descriptors of every run.
-    let open_files = inherit::raise_open_files();
+    let open_files = inherited_fds::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(serve(&home, keeper, clients, &manner));
     runtime.shutdown_background();
     match ending {
-        Ending::ForGood | Ending::Replaced => Ok(()),
-        Ending::KeeperGone if manner.foreground && another_keeper_comes(&home) => Ok(()),
-        Ending::KeeperGone => {
-            inherit::restore_open_files(open_files);
+        DaemonExit::ForGood | DaemonExit::Replaced => Ok(()),
+        DaemonExit::KeeperGone if manner.foreground && another_keeper_comes(&home) => Ok(()),
+        DaemonExit::KeeperGone => {
+            inherited_fds::restore_open_files(open_files);
             become_keeper(&home, &manner)
         }
     }
 }
 
-async fn serve(home: &Home, keeper: UnixStream, clients: UnixListener, manner: &Manner) -> Ending {
+async fn serve(
+    home: &Home,
+    keeper: UnixStream,
+    clients: UnixListener,
+    manner: &PassedOptions,
+) -> DaemonExit {
     let (context_home, port) = (home.clone(), manner.port);
     let listen = if manner.holds_listeners { Listen::AfterUp } else { Listen::AtOnce };
     run(home.clone(), keeper, listen, async move |engine| {
@@ -82,7 +89,7 @@ fn another_keeper_comes(home: &Home) -> bool {
 }
 
 /// The keeper died: this process takes its role, with everything that the daemon held open as a witness.
-fn become_keeper(home: &Home, manner: &Manner) -> Result<()> {
+fn become_keeper(home: &Home, manner: &PassedOptions) -> Result<()> {
     tracing::warn!("the keeper is gone: taking over");
     failpoint::moment(Point::RoleGone);
     let words = keeper::command(keeper::TITLE, keeper::ROLE, home, &manner.of_successor());
@@ -109,7 +116,7 @@ fn start_tracing(flag: Option<String>) {
     let filter = asked.and_then(Result::ok).unwrap_or(usual);
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| Quiet(std::io::stderr()))
+        .with_writer(|| RedactingWriter(std::io::stderr()))
         .with_ansi(false)
         // It would report on standard error that standard error cannot be written, and panic: a full disk ended us.
         .log_internal_errors(false)
@@ -127,9 +134,9 @@ fn usually(level: LevelFilter) -> EnvFilter {
 }
 
 /// Writes lines without known secrets; each comes with one call.
-struct Quiet(std::io::Stderr);
+struct RedactingWriter(std::io::Stderr);
 
-impl std::io::Write for Quiet {
+impl std::io::Write for RedactingWriter {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         match std::str::from_utf8(line) {
             Ok(text) => self.0.write_all(proctor_engine::secrets::hide(text).as_bytes())?,

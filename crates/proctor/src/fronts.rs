@@ -1,9 +1,9 @@
 //! Fronts of a daemon: the unix socket, and the configured network listeners.
 
-use proctor_core::config::listen::{Listeners, Place, Port};
+use proctor_core::config::listen::{ListenAddress, Listeners, Port};
 use proctor_engine::api::Engine;
 use proctor_front::listen::{Listener, State};
-use proctor_front::{http, local, tcp};
+use proctor_front::{http, tcp, unix_socket};
 use proctor_ops::operation::Context;
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) async fn serve(clients: UnixListener, context: Context, port: Option<
     let web = listener(&context.engine, "http", |wanted| wanted.http.place);
     let sessions = context.home.mcp_sessions();
     tokio::select! {
-        Err(error) = local::serve(clients, context.clone()) => {
+        Err(error) = unix_socket::serve(clients, context.clone()) => {
             tracing::error!(%error, "cannot serve clients");
         }
         never = tcp::serve(control, Arc::new(context.clone())) => match never {},
@@ -32,7 +32,7 @@ fn listener<Wanted>(
     place: Wanted,
 ) -> Listener<impl Fn(State) + use<Wanted>>
 where
-    Wanted: Fn(&Listeners) -> Place + Send + Sync + 'static,
+    Wanted: Fn(&Listeners) -> ListenAddress + Send + Sync + 'static,
 {
     let (wanted, engine) = (engine.listeners(), engine.clone());
     let report = move |state| {

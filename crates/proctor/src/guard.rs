@@ -2,7 +2,7 @@
 
 use crate::keeper::{self, Arguments, SELF};
 use anyhow::{Context, Result};
-use proctor_sys::{inherit, memory};
+use proctor_sys::{allocator, inherited_fds};
 
 pub(crate) const ROLE: &str = "__guard";
 
@@ -14,8 +14,8 @@ const KEEPER: i32 = 3;
 
 pub(crate) fn main() -> Result<()> {
     let Arguments { home, manner, .. } = Arguments::parse(std::env::args_os().skip(2))?;
-    let link = inherit::take(KEEPER).context("the keeper's socket is missing")?;
-    memory::share_one_heap();
+    let link = inherited_fds::take(KEEPER).context("the keeper's socket is missing")?;
+    allocator::share_one_heap();
     proctor_keeper::run_guard(proctor_keeper::GuardOptions {
         keeper: keeper::command(keeper::TITLE, keeper::ROLE, &home, &manner),
         program: SELF.into(),

@@ -5,9 +5,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use proctor_core::config::listen::Port;
 use proctor_core::home::Home;
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::file::Lock;
 use proctor_sys::keeper_note::KeeperNote;
-use proctor_sys::{inherit, memory};
+use proctor_sys::small_file::Lock;
+use proctor_sys::{allocator, inherited_fds};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{OwnedFd, RawFd};
@@ -38,12 +38,12 @@ pub(crate) struct Arguments {
     lock: Option<RawFd>,
     listener: Option<RawFd>,
     ready: Option<RawFd>,
-    pub(crate) manner: Manner,
+    pub(crate) manner: PassedOptions,
 }
 
 /// Options that a keeper passes on to its daemon and to its successor.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Manner {
+pub(crate) struct PassedOptions {
     /// A service manager (systemd, a container) restarts the keeper.
     pub(crate) foreground: bool,
     /// Log level of the daemon; `None` takes it from the environment.
@@ -54,10 +54,10 @@ pub(crate) struct Manner {
     pub(crate) holds_listeners: bool,
 }
 
-impl Manner {
+impl PassedOptions {
     /// Options of a successor: Proctor has been started by then.
-    pub(crate) fn of_successor(&self) -> Manner {
-        Manner { holds_listeners: false, ..self.clone() }
+    pub(crate) fn of_successor(&self) -> PassedOptions {
+        PassedOptions { holds_listeners: false, ..self.clone() }
     }
 }
 
@@ -71,24 +71,28 @@ pub(crate) fn main() -> Result<()> {
 }
 
 /// Runs the keeper of `home` in this process until it is told to end, and applies its configuration meanwhile.
-pub(crate) fn run_in_foreground(home: Home, manner: Manner, config: BringUp<'_>) -> Result<()> {
+pub(crate) fn run_in_foreground(
+    home: Home,
+    manner: PassedOptions,
+    config: ForegroundConfig<'_>,
+) -> Result<()> {
     run(Arguments { home, lock: None, listener: None, ready: None, manner }, Some(config))
 }
 
 /// Configuration for a keeper in the foreground: the file of `--config`, or `None` for the one that the rule finds.
-pub(crate) struct BringUp<'a>(pub(crate) Option<&'a Path>);
+pub(crate) struct ForegroundConfig<'a>(pub(crate) Option<&'a Path>);
 
-fn run(arguments: Arguments, config: Option<BringUp<'_>>) -> Result<()> {
-    memory::share_one_heap();
+fn run(arguments: Arguments, config: Option<ForegroundConfig<'_>>) -> Result<()> {
+    allocator::share_one_heap();
     let Arguments { home, lock, listener, ready, manner } = arguments;
     failpoint::moment(Point::KeeperBegin);
     // Before anything is opened: descriptors open now were passed to us.
-    let take = |number: Option<RawFd>| number.and_then(inherit::take);
+    let take = |number: Option<RawFd>| number.and_then(inherited_fds::take);
     let (lock, listener, ready) = (take(lock), take(listener), take(ready));
-    let witnesses: Vec<OwnedFd> = inherit::open_numbers()
+    let witnesses: Vec<OwnedFd> = inherited_fds::open_numbers()
         .into_iter()
         .filter(|number| !is_one_of(*number, &[&lock, &listener, &ready]))
-        .filter_map(inherit::take)
+        .filter_map(inherited_fds::take)
         .collect();
     proctor_keeper::make_home(&home)?;
     let (mut lock, mut state_lock) = match lock {
@@ -128,7 +132,7 @@ fn note(file: &File, text: &str) {
 }
 
 /// Starts a command that waits for this keeper and then applies its configuration. It is our child, and is reaped like any other.
-fn bring_up(home: &Home, config: &BringUp<'_>) -> Result<()> {
+fn bring_up(home: &Home, config: &ForegroundConfig<'_>) -> Result<()> {
     let mut command = Command::new(SELF);
     command.arg0("proctor");
     if let Some(folder) = home.explicit() {
@@ -210,7 +214,7 @@ impl StateLock {
 }
 
 /// Returns title and arguments that make a process take a role in this home.
-pub(crate) fn command(title: &str, role: &str, home: &Home, manner: &Manner) -> Vec<String> {
+pub(crate) fn command(title: &str, role: &str, home: &Home, manner: &PassedOptions) -> Vec<String> {
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
     let mut words = vec![
         title.into(),
@@ -235,7 +239,7 @@ impl Arguments {
     pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Arguments> {
         let (mut state, mut runtime) = (None, None);
         let (mut lock, mut listener, mut ready) = (None, None, None);
-        let mut manner = Manner::default();
+        let mut manner = PassedOptions::default();
         while let Some(word) = words.next() {
             let mut value =
                 || words.next().with_context(|| format!("{} needs a value", word.display()));

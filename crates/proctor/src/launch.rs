@@ -1,12 +1,12 @@
 //! Starts Proctor from the command line: in the background, or in this process.
 
-use crate::keeper::{self, BringUp, Manner, SELF};
+use crate::keeper::{self, ForegroundConfig, PassedOptions, SELF};
 use anyhow::{Context, Result, bail};
 use proctor_core::home::{Home, OwnFolder};
 use proctor_front::cli::{Launch, Launching};
-use proctor_sys::file::Lock;
 use proctor_sys::ownership::{self, Owners};
-use proctor_sys::{inherit, own_file, own_folder};
+use proctor_sys::small_file::Lock;
+use proctor_sys::{inherited_fds, own_file, own_folder};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -24,11 +24,11 @@ impl Launch for Launcher {
     fn launch(&self, home: &Home, how: &Launching) -> Result<u32, String> {
         let (foreground, log_level) = (how.foreground, how.log_level.clone());
         let holds_listeners = how.holds_listeners;
-        let manner = Manner { foreground, log_level, port: how.port, holds_listeners };
+        let manner = PassedOptions { foreground, log_level, port: how.port, holds_listeners };
         refuse_foreign(home)?;
         refuse_taken_names(home)?;
         let launched = match how.foreground {
-            true => in_foreground(home, manner, BringUp(how.config.as_deref())),
+            true => in_foreground(home, manner, ForegroundConfig(how.config.as_deref())),
             false => in_background(home, &manner),
         };
         launched.map_err(|error| format!("{error:#}"))
@@ -81,7 +81,7 @@ fn refuse_taken_names(home: &Home) -> Result<(), String> {
 }
 
 /// Become the keeper; returns when it has ended.
-fn in_foreground(home: &Home, manner: Manner, config: BringUp<'_>) -> Result<u32> {
+fn in_foreground(home: &Home, manner: PassedOptions, config: ForegroundConfig<'_>) -> Result<u32> {
     if let Some(pid) = Lock::holder(&home.lock()) {
         bail!(
             "Proctor is already running here (keeper pid {pid}, home {}); stop it with `proctor daemon stop`, or choose another home with --home",
@@ -93,7 +93,7 @@ fn in_foreground(home: &Home, manner: Manner, config: BringUp<'_>) -> Result<u32
 }
 
 /// Starts a keeper that outlives us; returns when its daemon responds. A keeper started by another process counts.
-fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
+fn in_background(home: &Home, manner: &PassedOptions) -> Result<u32> {
     own_folder::make(&home.state, OwnFolder::State.rule()).with_context(|| {
         format!(
             "cannot make {}; move it away, or name another folder with --home",
@@ -103,7 +103,7 @@ fn in_background(home: &Home, manner: &Manner) -> Result<u32> {
     let log = own_log(&home.own_log())
         .with_context(|| format!("cannot write {}", home.own_log().display()))?;
     let (mut ready, theirs) = std::io::pipe().context("cannot create a pipe")?;
-    inherit::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
+    inherited_fds::set_inherited(&theirs, true).context("cannot pass a descriptor on")?;
     let words = keeper::command(keeper::TITLE, keeper::ROLE, home, manner);
     let mut child = Command::new(SELF)
         .arg0(&words[0])

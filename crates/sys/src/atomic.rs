@@ -9,8 +9,8 @@
 //! next content is written into the spare, and the two files are exchanged.
 
 use crate::failpoint::{self, Point};
-use crate::file::{no_room, overwrite};
 use crate::own_file;
+use crate::small_file::{no_room, overwrite};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, renameat_with};
 use std::fs::{self, File};
 use std::io::{self, Write};

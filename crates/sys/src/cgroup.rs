@@ -122,7 +122,7 @@ fn open(folder: &Path) -> io::Result<OwnedFd> {
 /// example, deleted).
 pub fn populated(folder: &Path) -> Option<bool> {
     let mut room = [0; 256];
-    let text = crate::file::read_into(&folder.join("cgroup.events"), &mut room).ok()?;
+    let text = crate::small_file::read_into(&folder.join("cgroup.events"), &mut room).ok()?;
     Some(text.split(|byte| *byte == b'\n').any(|line| line == b"populated 1"))
 }
 

@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 pub const CAPACITY: usize = 1 << 20;
 
 /// The two ends of a new FIFO.
-pub struct Ends {
+pub struct FifoEnds {
     pub ours: OwnedFd,
     /// The service's end: read-write, blocking.
     pub theirs: OwnedFd,
 }
 
 /// Creates a FIFO at `path` that belongs to `owner` (user and group) and opens both ends.
-pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
+pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<FifoEnds> {
     let mode = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0)?;
     let ends = open_both(path)?;
@@ -35,10 +35,10 @@ pub fn create(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Ends> {
 }
 
 /// Open both ends of a FIFO that nobody has to write to.
-pub(crate) fn open_both(path: &Path) -> io::Result<Ends> {
+pub(crate) fn open_both(path: &Path) -> io::Result<FifoEnds> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let theirs = rustix::fs::open(path, flags, Mode::empty())?;
-    Ok(Ends { ours: open(path)?, theirs })
+    Ok(FifoEnds { ours: open(path)?, theirs })
 }
 
 /// Grows the buffer to [`CAPACITY`]. Use it only for pipes that need it: the kernel's page list
@@ -81,7 +81,7 @@ pub fn waiting(pipe: impl AsFd) -> u64 {
 
 /// The result of one move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moved {
+pub enum SpliceOutcome {
     Bytes(u64),
     /// The pipe is empty.
     Empty,
@@ -91,7 +91,12 @@ pub enum Moved {
 
 /// Moves up to `most` bytes from the pipe into `file` at `offset` inside the kernel: they are never
 /// only in our memory.
-pub fn move_to_file(pipe: impl AsFd, file: &File, offset: u64, most: usize) -> io::Result<Moved> {
+pub fn move_to_file(
+    pipe: impl AsFd,
+    file: &File,
+    offset: u64,
+    most: usize,
+) -> io::Result<SpliceOutcome> {
     let mut at = offset;
     outcome(rustix::pipe::splice(
         pipe,
@@ -104,15 +109,15 @@ pub fn move_to_file(pipe: impl AsFd, file: &File, offset: u64, most: usize) -> i
 }
 
 /// Discards up to `most` bytes.
-pub fn discard(pipe: impl AsFd, null: &File, most: usize) -> io::Result<Moved> {
+pub fn discard(pipe: impl AsFd, null: &File, most: usize) -> io::Result<SpliceOutcome> {
     outcome(rustix::pipe::splice(pipe, None, null, None, most, SpliceFlags::NONBLOCK))
 }
 
-fn outcome(result: Result<usize, Errno>) -> io::Result<Moved> {
+fn outcome(result: Result<usize, Errno>) -> io::Result<SpliceOutcome> {
     match result {
-        Ok(0) => Ok(Moved::Closed),
-        Ok(bytes) => Ok(Moved::Bytes(bytes as u64)),
-        Err(Errno::AGAIN | Errno::INTR) => Ok(Moved::Empty),
+        Ok(0) => Ok(SpliceOutcome::Closed),
+        Ok(bytes) => Ok(SpliceOutcome::Bytes(bytes as u64)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(SpliceOutcome::Empty),
         Err(error) => Err(error.into()),
     }
 }
@@ -138,11 +143,11 @@ mod tests {
             .create_new(true)
             .open(dir.path().join("log"))
             .unwrap();
-        assert_eq!(move_to_file(&reader, &file, 0, 1 << 20).unwrap(), Moved::Bytes(25));
-        assert_eq!(move_to_file(&reader, &file, 25, 1 << 20).unwrap(), Moved::Empty);
+        assert_eq!(move_to_file(&reader, &file, 0, 1 << 20).unwrap(), SpliceOutcome::Bytes(25));
+        assert_eq!(move_to_file(&reader, &file, 25, 1 << 20).unwrap(), SpliceOutcome::Empty);
         drop(writer);
         // A process that another test spawns may hold a copy for a moment.
-        let closed = || move_to_file(&reader, &file, 25, 1 << 20).unwrap() == Moved::Closed;
+        let closed = || move_to_file(&reader, &file, 25, 1 << 20).unwrap() == SpliceOutcome::Closed;
         proctor_testkit::wait_until("nobody can write", Duration::from_secs(20), closed);
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();

@@ -1,12 +1,12 @@
 //! Resolves host names: `/etc/hosts` first, then `getent`.
 
-use crate::directory;
+use crate::getent;
 use std::net::IpAddr;
 
 /// Returns no address for an unknown name. May take seconds.
 pub fn addresses(name: &str) -> Vec<IpAddr> {
     let hosts = std::fs::read("/etc/hosts").unwrap_or_default();
-    find(name, &String::from_utf8_lossy(&hosts), &directory::ask)
+    find(name, &String::from_utf8_lossy(&hosts), &getent::ask)
 }
 
 fn find(name: &str, hosts: &str, ask: &dyn Fn(&str, &[&str]) -> Option<String>) -> Vec<IpAddr> {

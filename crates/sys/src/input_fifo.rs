@@ -4,7 +4,7 @@
 //! If the writer dies, the run reads the end of its input and continues. An offer whose writer died
 //! before it was taken acts like an empty input, and one run uses it up.
 
-use crate::{fifo, file};
+use crate::{fifo, small_file};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::fs::File;
 use std::io;
@@ -13,17 +13,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// An input that waits to be taken.
-pub struct Offer {
+pub struct OfferedInput {
     path: PathBuf,
     /// Open from the beginning, so that a reader always finds a writer.
     writer: File,
 }
 
-impl Offer {
+impl OfferedInput {
     /// Creates the FIFO. It belongs to the owner of its folder, because the keeper may run as
     /// another user than the writer.
-    pub fn make(path: &Path) -> io::Result<Offer> {
-        let _ = file::remove(path);
+    pub fn make(path: &Path) -> io::Result<OfferedInput> {
+        let _ = small_file::remove(path);
         rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         let open = |flags| {
             rustix::fs::open(path, flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
@@ -36,7 +36,7 @@ impl Offer {
             rustix::fs::fchown(&both, Some(owner), None)?;
         }
         let writer = File::from(open(OFlags::WRONLY)?);
-        Ok(Offer { path: path.to_path_buf(), writer })
+        Ok(OfferedInput { path: path.to_path_buf(), writer })
     }
 
     /// Waits until a run has taken the input; returns the end to write to.
@@ -54,7 +54,7 @@ impl Offer {
 /// Takes the input offered at `path`, if there is one, for a new process.
 pub fn take(path: &Path) -> Option<OwnedFd> {
     let reader = fifo::open(path).ok()?;
-    let _ = file::remove(path);
+    let _ = small_file::remove(path);
     // It was opened without waiting for a writer; its reader should block for bytes.
     set_blocking(&reader).ok().map(|()| reader)
 }
@@ -74,7 +74,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.stdin");
         for taken_first in [true, false] {
-            let offer = Offer::make(&path).unwrap();
+            let offer = OfferedInput::make(&path).unwrap();
             let text = "x".repeat(1 << 20);
             let sent = text.clone();
             let early = taken_first.then(|| take(&path).unwrap());
@@ -94,7 +94,7 @@ mod tests {
     fn an_offer_of_the_dead_is_an_empty_input() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.stdin");
-        drop(Offer::make(&path).unwrap());
+        drop(OfferedInput::make(&path).unwrap());
         let mut nothing = Vec::new();
         File::from(take(&path).unwrap()).read_to_end(&mut nothing).unwrap();
         assert!(nothing.is_empty());

@@ -1,7 +1,7 @@
 //! The note that a keeper writes into its lock file in the state folder: where its runtime folder is, and during which boot it
 //! began. A keeper that ends in order removes the boot: whoever finds it there knows that the keeper was killed.
 
-use crate::{boot, file};
+use crate::{boot_id, small_file};
 use proctor_core::home::Home;
 use std::fmt;
 use std::fs::File;
@@ -33,7 +33,7 @@ impl KeeperNote {
     /// The note of the last keeper; `None` if it cannot be read.
     pub fn read(home: &Home) -> Option<KeeperNote> {
         KeeperNote::parse(
-            &String::from_utf8(file::read_small(&home.state_lock(), MAX_NOTE).ok()?).ok()?,
+            &String::from_utf8(small_file::read_small(&home.state_lock(), MAX_NOTE).ok()?).ok()?,
         )
     }
 
@@ -57,7 +57,7 @@ impl fmt::Display for KeeperNote {
 }
 
 fn this_boot() -> String {
-    boot::id().0.iter().map(|byte| format!("{byte:02x}")).collect()
+    boot_id::id().0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub fn is_misplaced(error: &io::Error) -> bool {
     match Errno::from_io_error(error) {
         // A link, a folder, a pipe without a reader or a socket.
         Some(errno) => matches!(errno, Errno::LOOP | Errno::ISDIR | Errno::NXIO),
-        None => error.get_ref().is_some_and(|inner| inner.is::<NotOurs>()),
+        None => error.get_ref().is_some_and(|inner| inner.is::<ForeignFile>()),
     }
 }
 
@@ -77,7 +77,7 @@ pub fn set_aside(path: &Path) -> io::Result<PathBuf> {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum NotOurs {
+enum ForeignFile {
     #[error("is not a regular file")]
     Kind,
     #[error("belongs to user {0}")]
@@ -89,12 +89,12 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, flags | safe, MODE)?);
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(io::Error::other(NotOurs::Kind));
+        return Err(io::Error::other(ForeignFile::Kind));
     }
     let us = rustix::process::geteuid();
     // Root may act on the homes of others.
     if found.uid() != us.as_raw() && !us.is_root() {
-        return Err(io::Error::other(NotOurs::Owner(found.uid())));
+        return Err(io::Error::other(ForeignFile::Owner(found.uid())));
     }
     Ok(file)
 }

@@ -5,7 +5,7 @@
 //! somebody else decides what we run. Access control lists count only as far as they show in the
 //! mode of a file.
 
-use crate::{file, own_file, user};
+use crate::{own_file, small_file, user};
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,7 +19,7 @@ const STICKY: u32 = 0o1000;
 /// A file or folder that another user can change, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} {why}", path = .path.display())]
-pub struct Foreign {
+pub struct ForeignWriter {
     pub path: PathBuf,
     /// `belongs to user mallory (uid 1001)`
     pub why: String,
@@ -49,12 +49,17 @@ impl Owners {
 
     /// Checks an open file: the descriptor, the path that led to it, and its real path. Folders in
     /// `trusted` (absolute, without links) and everything below them pass unchecked.
-    pub fn check_file(&self, path: &Path, file: &File, trusted: &[PathBuf]) -> io::Result<Checked> {
+    pub fn check_file(
+        &self,
+        path: &Path,
+        file: &File,
+        trusted: &[PathBuf],
+    ) -> io::Result<OwnershipCheck> {
         let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         let is_trusted = |path: &Path| trusted.iter().any(|folder| path.starts_with(folder));
         if !is_trusted(&real) {
             if let Some(why) = self.objection(&file.metadata()?) {
-                return Ok(Err(Foreign { path: real, why }));
+                return Ok(Err(ForeignWriter { path: real, why }));
             }
             if let Err(foreign) = self.check_way(real.parent().unwrap_or(&real))? {
                 return Ok(Err(foreign));
@@ -68,7 +73,7 @@ impl Owners {
     }
 
     /// Checks a folder and those above it. A missing folder passes, because we create it.
-    pub fn check_folder(&self, path: &Path, trusted: &[PathBuf]) -> io::Result<Checked> {
+    pub fn check_folder(&self, path: &Path, trusted: &[PathBuf]) -> io::Result<OwnershipCheck> {
         let path = std::path::absolute(path)?;
         let exists = path.ancestors().find(|folder| folder.symlink_metadata().is_ok());
         let Some(folder) = exists else { return Ok(Ok(())) };
@@ -84,11 +89,11 @@ impl Owners {
 
     /// Checks every name on the path. Links are checked themselves, because their owners choose the
     /// target.
-    fn check_way(&self, path: &Path) -> io::Result<Checked> {
+    fn check_way(&self, path: &Path) -> io::Result<OwnershipCheck> {
         for name in path.ancestors() {
             let found = name.symlink_metadata()?;
             if let Some(why) = self.objection(&found) {
-                return Ok(Err(Foreign { path: name.to_owned(), why }));
+                return Ok(Err(ForeignWriter { path: name.to_owned(), why }));
             }
         }
         Ok(Ok(()))
@@ -134,12 +139,12 @@ pub fn read_list(list: &Path, named: &[PathBuf]) -> io::Result<String> {
         let message = format!("{foreign}, so {remedy}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
-    let text = file::read_opened(opened, MAX_LIST)?;
+    let text = small_file::read_opened(opened, MAX_LIST)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// The result of a check: safe, or an object that another user can change.
-pub type Checked = Result<(), Foreign>;
+pub type OwnershipCheck = Result<(), ForeignWriter>;
 
 #[cfg(test)]
 mod tests {

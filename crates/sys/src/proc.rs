@@ -139,7 +139,7 @@ pub fn name(pid: u32) -> Option<String> {
 /// Number of processes that the OOM killer killed since boot.
 pub fn oom_kills() -> Option<u64> {
     let mut room = [0; 16 << 10];
-    let text = crate::file::read_into(Path::new("/proc/vmstat"), &mut room).ok()?;
+    let text = crate::small_file::read_into(Path::new("/proc/vmstat"), &mut room).ok()?;
     let text = std::str::from_utf8(text).ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
 }

@@ -5,7 +5,7 @@
 
 use proctor_core::lifecycle::Exit;
 use proctor_core::name::RunId;
-use proctor_core::record::Identity;
+use proctor_core::record_encoding::Identity;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::io;
@@ -25,7 +25,7 @@ impl Process {
     /// Opens the process of a run record; returns `None` if it is gone or its pid now belongs to
     /// another process.
     pub fn recognise(identity: &Identity) -> Option<Process> {
-        if identity.boot != crate::boot::id() {
+        if identity.boot != crate::boot_id::id() {
             return None;
         }
         let process = Process::open(identity.pid)?;
@@ -60,7 +60,7 @@ impl Process {
             pid: self.pid,
             start_ticks,
             pidfs_inode: pidfs_inode(&self.pidfd).unwrap_or(0),
-            boot: crate::boot::id(),
+            boot: crate::boot_id::id(),
             run,
         })
     }
@@ -221,7 +221,7 @@ pub fn adopt_orphans() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proctor_core::record::BootId;
+    use proctor_core::record_encoding::BootId;
 
     #[test]
     fn a_process_is_recognised_only_by_its_whole_identity() {

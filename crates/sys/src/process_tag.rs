@@ -62,7 +62,7 @@ fn limit_of(pid: u32) -> Option<u64> {
 fn read_limit(pid: u32) -> Option<u64> {
     let mut room = [0; 4096];
     let path = format!("/proc/{pid}/limits");
-    let text = crate::file::read_into(std::path::Path::new(&path), &mut room).ok()?;
+    let text = crate::small_file::read_into(std::path::Path::new(&path), &mut room).ok()?;
     parse_limit(std::str::from_utf8(text).ok()?)
 }
 

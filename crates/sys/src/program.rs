@@ -17,7 +17,7 @@ pub(crate) const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The reason a program cannot be executed, with the places that were searched.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Missing {
+pub enum ProgramError {
     #[error("there is no {0}")]
     NoFile(PathBuf),
     #[error("{0} is not a regular file")]
@@ -38,23 +38,23 @@ pub enum Missing {
     NoLoader { program: PathBuf, loader: PathBuf },
 }
 
-impl Missing {
+impl ProgramError {
     /// Advice for a file that exists but cannot be run; `None` if there is no such file.
     pub fn remedy(&self) -> Option<String> {
         match self {
-            Missing::NoFile(_) | Missing::NotInPath(_) | Missing::Empty => None,
-            Missing::NotAFile(_) => Some("name a program, not a folder".into()),
-            Missing::NotExecutable(file) => {
+            ProgramError::NoFile(_) | ProgramError::NotInPath(_) | ProgramError::Empty => None,
+            ProgramError::NotAFile(_) => Some("name a program, not a folder".into()),
+            ProgramError::NotExecutable(file) => {
                 let file = file.display();
                 Some(format!("`chmod +x {file}`, or begin the command with its interpreter: `sh {file}`"))
             }
-            Missing::CarriageReturn(script) => {
+            ProgramError::CarriageReturn(script) => {
                 Some(format!("`sed -i 's/\\r$//' {}` converts it to Unix line endings", script.display()))
             }
-            Missing::NoInterpreter { .. } => {
+            ProgramError::NoInterpreter { .. } => {
                 Some("install the interpreter, correct the line, or add its folder to the service's PATH".into())
             }
-            Missing::NoLoader { .. } => Some(
+            ProgramError::NoLoader { .. } => Some(
                 "it was built for another system or C library: build it for this one, or statically".into(),
             ),
         }
@@ -64,7 +64,11 @@ impl Missing {
 /// Returns the file of `program`: a name with `/` is relative to `working_dir`, any other is
 /// searched in the folders of `path`. The interpreter of a script and the loader of a dynamic
 /// program must exist too.
-pub fn resolve(program: &str, working_dir: &Path, path: Option<&str>) -> Result<PathBuf, Missing> {
+pub fn resolve(
+    program: &str,
+    working_dir: &Path,
+    path: Option<&str>,
+) -> Result<PathBuf, ProgramError> {
     let runnable = |file| check_interpreter(check(file)?, working_dir, path);
     find(program, working_dir, path, &runnable)
 }
@@ -73,10 +77,10 @@ fn find(
     program: &str,
     working_dir: &Path,
     path: Option<&str>,
-    check: &dyn Fn(PathBuf) -> Result<PathBuf, Missing>,
-) -> Result<PathBuf, Missing> {
+    check: &dyn Fn(PathBuf) -> Result<PathBuf, ProgramError>,
+) -> Result<PathBuf, ProgramError> {
     if program.is_empty() {
-        return Err(Missing::Empty);
+        return Err(ProgramError::Empty);
     }
     if program.contains('/') {
         return check(working_dir.join(program));
@@ -88,26 +92,31 @@ fn find(
         match check(working_dir.join(folder).join(program)) {
             Ok(found) => return Ok(found),
             Err(
-                missing @ (Missing::NotExecutable(_)
-                | Missing::CarriageReturn(_)
-                | Missing::NoInterpreter { .. }
-                | Missing::NoLoader { .. }),
+                missing @ (ProgramError::NotExecutable(_)
+                | ProgramError::CarriageReturn(_)
+                | ProgramError::NoInterpreter { .. }
+                | ProgramError::NoLoader { .. }),
             ) => refused = Some(missing),
             Err(
-                Missing::NoFile(_) | Missing::NotAFile(_) | Missing::NotInPath(_) | Missing::Empty,
+                ProgramError::NoFile(_)
+                | ProgramError::NotAFile(_)
+                | ProgramError::NotInPath(_)
+                | ProgramError::Empty,
             ) => {}
         }
     }
-    Err(refused.unwrap_or_else(|| Missing::NotInPath(path.to_owned())))
+    Err(refused.unwrap_or_else(|| ProgramError::NotInPath(path.to_owned())))
 }
 
-fn check(file: PathBuf) -> Result<PathBuf, Missing> {
+fn check(file: PathBuf) -> Result<PathBuf, ProgramError> {
     match std::fs::metadata(&file) {
         // The file may be in a folder that only the service's user can read; exec will decide.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(file),
-        Err(_) => Err(Missing::NoFile(file)),
-        Ok(found) if !found.is_file() => Err(Missing::NotAFile(file)),
-        Ok(found) if found.permissions().mode() & 0o111 == 0 => Err(Missing::NotExecutable(file)),
+        Err(_) => Err(ProgramError::NoFile(file)),
+        Ok(found) if !found.is_file() => Err(ProgramError::NotAFile(file)),
+        Ok(found) if found.permissions().mode() & 0o111 == 0 => {
+            Err(ProgramError::NotExecutable(file))
+        }
         Ok(_) => Ok(file),
     }
 }
@@ -121,11 +130,11 @@ fn check_interpreter(
     file: PathBuf,
     working_dir: &Path,
     path: Option<&str>,
-) -> Result<PathBuf, Missing> {
+) -> Result<PathBuf, ProgramError> {
     let Some(bytes) = beginning(&file, BEGINNING) else { return Ok(file) };
     let Some(script) = bytes.strip_prefix(b"#!") else {
         return match loader_named(&bytes).filter(|loader| is_missing(loader)) {
-            Some(loader) => Err(Missing::NoLoader { program: file, loader }),
+            Some(loader) => Err(ProgramError::NoLoader { program: file, loader }),
             None => Ok(file),
         };
     };
@@ -134,7 +143,7 @@ fn check_interpreter(
     let (interpreter, argument) = parts(line);
     // Perl parses its own argument and accepts such line endings.
     if line.ends_with('\r') && (argument.is_empty() || !interpreter.ends_with("perl")) {
-        return Err(Missing::CarriageReturn(file));
+        return Err(ProgramError::CarriageReturn(file));
     }
     let missing = match env_program(interpreter, argument) {
         _ if is_missing(&working_dir.join(interpreter)) => Some(interpreter),
@@ -142,7 +151,9 @@ fn check_interpreter(
         None => None,
     };
     match missing {
-        Some(name) => Err(Missing::NoInterpreter { script: file, interpreter: name.to_owned() }),
+        Some(name) => {
+            Err(ProgramError::NoInterpreter { script: file, interpreter: name.to_owned() })
+        }
         None => Ok(file),
     }
 }
@@ -206,7 +217,7 @@ fn loader_named(bytes: &[u8]) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn check(base: &Path, program: &str, path: Option<&str>, expected: Result<&str, Missing>) {
+    fn check(base: &Path, program: &str, path: Option<&str>, expected: Result<&str, ProgramError>) {
         let found = resolve(program, base, path);
         assert_eq!(found, expected.map(|relative| base.join(relative)), "{program} in {path:?}");
     }
@@ -237,12 +248,12 @@ mod tests {
         check(base, "here", Some("/nowhere:"), Ok("here"));
         check(base, "bin/tool", None, Ok("bin/tool"));
         check(base, &absolute, Some(""), Ok("bin/tool"));
-        check(base, "tool", Some("flat"), Err(Missing::NotExecutable(base.join("flat/tool"))));
-        check(base, "./tool", Some(&both), Err(Missing::NoFile(base.join("./tool"))));
-        check(base, "bin/folder", None, Err(Missing::NotAFile(base.join("bin/folder"))));
-        check(base, "folder", Some(&both), Err(Missing::NotInPath(both.clone())));
-        check(base, "here/x", None, Err(Missing::NoFile(base.join("here/x"))));
-        check(base, "", Some(&both), Err(Missing::Empty));
+        check(base, "tool", Some("flat"), Err(ProgramError::NotExecutable(base.join("flat/tool"))));
+        check(base, "./tool", Some(&both), Err(ProgramError::NoFile(base.join("./tool"))));
+        check(base, "bin/folder", None, Err(ProgramError::NotAFile(base.join("bin/folder"))));
+        check(base, "folder", Some(&both), Err(ProgramError::NotInPath(both.clone())));
+        check(base, "here/x", None, Err(ProgramError::NoFile(base.join("here/x"))));
+        check(base, "", Some(&both), Err(ProgramError::Empty));
     }
 
     #[test]
@@ -251,10 +262,10 @@ mod tests {
         let base = folder.path();
         put(base, "bin/known", 0o755);
         let script = base.join("script");
-        let cr = || Err(Missing::CarriageReturn(script.clone()));
+        let cr = || Err(ProgramError::CarriageReturn(script.clone()));
         let none = |interpreter: &str| {
             let interpreter = interpreter.to_owned();
-            Err(Missing::NoInterpreter { script: script.clone(), interpreter })
+            Err(ProgramError::NoInterpreter { script: script.clone(), interpreter })
         };
         for (text, expected) in [
             ("#!/bin/sh\necho\r\n", Ok(())),
@@ -293,14 +304,17 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let error = resolve("./sh", folder.path(), None).unwrap_err();
-        assert!(matches!(&error, Missing::NoLoader { .. }) && error.remedy().is_some(), "{error}");
+        assert!(
+            matches!(&error, ProgramError::NoLoader { .. }) && error.remedy().is_some(),
+            "{error}"
+        );
     }
 
     #[test]
     fn without_a_path_the_usual_folders_are_searched() {
         assert!(resolve("sh", Path::new("/"), None).is_ok());
         let missing = resolve("surely-not-a-program", Path::new("/"), None);
-        assert_eq!(missing, Err(Missing::NotInPath(DEFAULT_PATH.into())));
+        assert_eq!(missing, Err(ProgramError::NotInPath(DEFAULT_PATH.into())));
     }
 
     #[test]

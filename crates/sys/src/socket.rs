@@ -13,7 +13,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 /// Maximum length of `sun_path` without its final zero.
-const LONGEST: usize = 107;
+const MAX_SOCKET_PATH_BYTES: usize = 107;
 
 /// Connections that may wait during a restart of the daemon.
 const BACKLOG: i32 = 1024;
@@ -35,7 +35,7 @@ pub fn listen_for_packets(path: &Path) -> io::Result<OwnedFd> {
 }
 
 fn listen_for(kind: SocketType, path: &Path) -> io::Result<OwnedFd> {
-    crate::file::out_of_the_way(path)?;
+    crate::small_file::out_of_the_way(path)?;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     let (short, _folder) = reachable(path)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(&short)?)?;
@@ -98,7 +98,7 @@ pub fn chute() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Maximum number of descriptors in one message.
-pub const AT_ONCE: usize = 3;
+pub const MAX_PASSED_FDS: usize = 3;
 
 /// Sends descriptors as one message; returns false if there is no room now.
 pub fn send_descriptors(chute: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
@@ -109,7 +109,7 @@ pub fn send_descriptors(chute: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<
 /// Sends bytes and up to [`AT_ONCE`] descriptors as one message; returns false if there is no room
 /// now.
 pub fn send_packet(chute: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED_FDS))];
     let mut buffer = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !buffer.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -131,7 +131,7 @@ pub fn receive_descriptors(chute: impl AsFd) -> io::Result<Vec<OwnedFd>> {
 /// Receives one message: its length in bytes, and its descriptors. Zero bytes mean that the other
 /// end is closed.
 pub fn receive_packet(chute: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED_FDS))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
     let mut room = [io::IoSliceMut::new(bytes)];
     let message = rustix::net::recvmsg(chute, &mut room, &mut buffer, RecvFlags::CMSG_CLOEXEC)?;
@@ -147,7 +147,7 @@ pub fn receive_packet(chute: impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, 
 /// Returns an equivalent path that fits, if needed through an open descriptor of the folder. Keep
 /// the descriptor until the path was used.
 fn reachable(path: &Path) -> io::Result<(PathBuf, Option<OwnedFd>)> {
-    if path.as_os_str().len() <= LONGEST {
+    if path.as_os_str().len() <= MAX_SOCKET_PATH_BYTES {
         return Ok((path.to_path_buf(), None));
     }
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {

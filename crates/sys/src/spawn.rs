@@ -9,19 +9,19 @@
 //! dies at any step leaves no process, or a recorded one, or one that the next keeper can wait for
 //! by that lock.
 
-mod birth;
 mod child;
+mod clone;
 mod prepared;
 mod stack;
 
 use crate::failpoint::{self, Point};
 use crate::process_tag::ProcessTag;
-use birth::Kept;
-use prepared::Prepared;
+use clone::KeptMemory;
+use prepared::PreparedPlan;
 pub use prepared::Strings;
 use proctor_core::lifecycle::SpawnFailure;
 use proctor_core::name::RunId;
-use proctor_core::record::BootId;
+use proctor_core::record_encoding::BootId;
 use proctor_core::spec::{Credentials, Limit};
 use std::ffi::CString;
 use std::fs::File;
@@ -94,7 +94,7 @@ pub struct Group<'a> {
 /// would survive.
 pub fn can_be_born_in(folder: &OwnedFd) -> bool {
     let mask = crate::signal::block_all();
-    let lived = birth::lives_in(folder.as_raw_fd());
+    let lived = clone::lives_in(folder.as_raw_fd());
     crate::signal::restore_mask(&mask);
     lived
 }
@@ -105,7 +105,7 @@ pub struct Spawned {
     pub pid: u32,
     report: File,
     /// Memory the child may still use; `None` only during drop.
-    kept: Option<Kept>,
+    kept: Option<KeptMemory>,
 }
 
 /// The result of a spawn.
@@ -121,7 +121,7 @@ pub enum Outcome {
 /// Steps of the child, reported if one fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Step {
+pub(crate) enum SpawnStep {
     Session = 1,
     Stdio,
     Terminal,
@@ -161,13 +161,14 @@ pub fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnFailure> {
     // Held until the fork is done.
     let passed = clear_of_targets(plan.passed)
         .map_err(|error| fail("pass descriptors to", program, error))?;
-    let prepared = Prepared::new(plan, &passed).map_err(|error| fail("prepare", program, error))?;
+    let prepared =
+        PreparedPlan::new(plan, &passed).map_err(|error| fail("prepare", program, error))?;
     let (report, theirs) =
         report_pipe().map_err(|error| fail("create a pipe for", program, error))?;
     failpoint::step(Point::SpawnFork)
         .map_err(|error| fail("create a process for", program, error))?;
     let mask = crate::signal::block_all();
-    let made = birth::make(prepared, theirs.as_raw_fd());
+    let made = clone::make(prepared, theirs.as_raw_fd());
     crate::signal::restore_mask(&mask);
     let (pid, kept) = made.map_err(|error| fail("create a process for", program, error))?;
     failpoint::moment(Point::SpawnForked);
@@ -209,11 +210,11 @@ impl Spawned {
     fn failure(&self, bytes: [u8; REPORT]) -> SpawnFailure {
         let errno = i32::from_le_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]);
         let (step, subject) = match bytes[0] {
-            n if n == Step::WorkingDir as u8 => {
+            n if n == SpawnStep::WorkingDir as u8 => {
                 let folder = self.prepared().map(|prepared| text(&prepared.working_dir));
                 ("enter the working directory", folder.unwrap_or_default())
             }
-            n if n == Step::Exec as u8 => ("run", self.program(usize::from(bytes[1]))),
+            n if n == SpawnStep::Exec as u8 => ("run", self.program(usize::from(bytes[1]))),
             n => (step_words(n), self.program(0)),
         };
         SpawnFailure { step: step.into(), subject, errno }
@@ -224,8 +225,8 @@ impl Spawned {
         candidates.get(index).or(candidates.first()).map(text).unwrap_or_default()
     }
 
-    fn prepared(&self) -> Option<&Prepared> {
-        self.kept.as_ref().map(Kept::prepared)
+    fn prepared(&self) -> Option<&PreparedPlan> {
+        self.kept.as_ref().map(KeptMemory::prepared)
     }
 }
 
@@ -239,7 +240,7 @@ impl AsFd for Spawned {
 impl Drop for Spawned {
     fn drop(&mut self) {
         if let Some(kept) = self.kept.take() {
-            birth::let_go(&self.report, kept);
+            clone::let_go(&self.report, kept);
         }
     }
 }
@@ -249,19 +250,19 @@ fn text(bytes: &CString) -> String {
 }
 
 fn step_words(step: u8) -> &'static str {
-    const WORDS: &[(Step, &str)] = &[
-        (Step::Session, "begin a session for"),
-        (Step::Stdio, "connect the output of"),
-        (Step::Terminal, "attach the terminal of"),
-        (Step::Cgroup, "enter the cgroup for"),
-        (Step::Umask, "set the umask of"),
-        (Step::Limits, "set the limits of"),
-        (Step::Nice, "set the priority of"),
-        (Step::OomScore, "set the OOM score of"),
-        (Step::Groups, "set the supplementary groups of"),
-        (Step::Group, "set the group of"),
-        (Step::User, "set the user of"),
-        (Step::Identity, "record the identity of"),
+    const WORDS: &[(SpawnStep, &str)] = &[
+        (SpawnStep::Session, "begin a session for"),
+        (SpawnStep::Stdio, "connect the output of"),
+        (SpawnStep::Terminal, "attach the terminal of"),
+        (SpawnStep::Cgroup, "enter the cgroup for"),
+        (SpawnStep::Umask, "set the umask of"),
+        (SpawnStep::Limits, "set the limits of"),
+        (SpawnStep::Nice, "set the priority of"),
+        (SpawnStep::OomScore, "set the OOM score of"),
+        (SpawnStep::Groups, "set the supplementary groups of"),
+        (SpawnStep::Group, "set the group of"),
+        (SpawnStep::User, "set the user of"),
+        (SpawnStep::Identity, "record the identity of"),
     ];
     WORDS.iter().find(|(known, _)| *known as u8 == step).map_or("start", |(_, words)| *words)
 }

@@ -6,7 +6,7 @@
 //!
 //! An offer whose owner is dead is none: nobody has its FIFO open for reading.
 
-use crate::{fifo, file, user};
+use crate::{fifo, small_file, user};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::pty::{self, OpenptFlags};
 use rustix::termios;
@@ -34,8 +34,8 @@ pub struct OfferPaths {
 impl OfferPaths {
     /// Remove what is left of an offer.
     pub fn remove(&self) {
-        let _ = file::remove(&self.terminal);
-        let _ = file::remove(&self.output);
+        let _ = small_file::remove(&self.terminal);
+        let _ = small_file::remove(&self.output);
     }
 }
 
@@ -69,7 +69,7 @@ impl TerminalOffer {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let output = rustix::fs::open(&paths.output, flags, Mode::empty())?;
         let stderr = if with_stderr { WITH_STDERR } else { "" };
-        file::replace(
+        small_file::replace(
             &paths.terminal,
             format!("{}\n{stderr}\n", name.to_string_lossy()).as_bytes(),
         )?;
@@ -102,13 +102,15 @@ pub fn copy_size(from: impl AsFd, to: impl AsFd) {
 pub struct OfferedTerminal {
     pub terminal: OwnedFd,
     pub with_stderr: bool,
-    pub output: fifo::Ends,
+    pub output: fifo::FifoEnds,
 }
 
 /// Open the terminal that is offered, if its owner lives, and make the FIFO for its output known as `output`. The offer stays until
 /// its run was made: one that was not made is made again.
 pub fn open(paths: &OfferPaths, output: &Path) -> io::Result<Option<OfferedTerminal>> {
-    let Ok(bytes) = file::read_small(&paths.terminal, MAX_OFFER_BYTES) else { return Ok(None) };
+    let Ok(bytes) = small_file::read_small(&paths.terminal, MAX_OFFER_BYTES) else {
+        return Ok(None);
+    };
     if !has_reader(&paths.output) {
         paths.remove();
         return Ok(None);

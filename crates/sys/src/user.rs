@@ -2,7 +2,7 @@
 //!
 //! The files come first; unknown names are looked up in the machine's directory service.
 
-use crate::directory;
+use crate::getent;
 use proctor_core::spec::Credentials;
 use rustix::thread::CapabilitySet;
 
@@ -110,7 +110,7 @@ impl Database<'_> {
             let bytes = std::fs::read(path).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        Database { passwd: read("/etc/passwd"), group: read("/etc/group"), ask: &directory::ask }
+        Database { passwd: read("/etc/passwd"), group: read("/etc/group"), ask: &getent::ask }
     }
 
     fn account(

@@ -2,9 +2,9 @@
 //! over.
 
 use crate::binary;
-use crate::groups;
+use crate::cleanup::Sweep;
 use crate::process;
-use crate::sweep::Sweep;
+use crate::process_groups;
 use crate::wait;
 use serde_json::Value;
 use std::ffi::OsStr;
@@ -193,7 +193,7 @@ impl Drop for Home {
         } else {
             sweep_all(&sweep);
         }
-        groups::remove_of(self.path());
+        process_groups::remove_of(self.path());
     }
 }
 

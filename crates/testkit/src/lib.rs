@@ -5,22 +5,22 @@
 //! failure. Nothing here shares code with Proctor; a fixture that did would share its mistakes.
 
 mod binary;
-mod groups;
+mod cleanup;
 mod home;
 mod http;
 mod mcp;
 mod process;
+mod process_groups;
 mod pty;
-mod sweep;
 mod wait;
 
 pub use binary::{proctor, victim};
 pub use home::Home;
 pub use http::{Event, Http, Response, Stream, exchange};
-pub use mcp::{Conversation, Told};
+pub use mcp::{Conversation, ToolReply};
 pub use process::{
-    Recorded, alive, children, descendants_alive, finish, free_port, kill9, recorded, running,
-    signal, with_variable,
+    RecordedProcess, alive, children, descendants_alive, finish, free_port, kill9, recorded,
+    running, signal, with_variable,
 };
 pub use pty::Pty;
 pub use wait::{wait_for, wait_until};

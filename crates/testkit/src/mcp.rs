@@ -25,7 +25,7 @@ pub struct Conversation {
 
 /// The result of a tool call.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct ToolReply {
     pub text: String,
     /// The structured result, or `_meta` if the content is text.
     pub facts: Value,
@@ -164,14 +164,14 @@ impl Conversation {
 
     /// Calls a tool, whatever its result.
     #[track_caller]
-    pub fn call(&mut self, tool: &str, arguments: Value) -> Told {
+    pub fn call(&mut self, tool: &str, arguments: Value) -> ToolReply {
         let result = self.ask("tools/call", json!({ "name": tool, "arguments": arguments }));
-        Told::of(&result)
+        ToolReply::of(&result)
     }
 
     /// Calls a tool that must succeed.
     #[track_caller]
-    pub fn ok(&mut self, tool: &str, arguments: Value) -> Told {
+    pub fn ok(&mut self, tool: &str, arguments: Value) -> ToolReply {
         let told = self.call(tool, arguments.clone());
         assert!(!told.is_error, "{tool} {arguments}: {told:#?}");
         told
@@ -186,13 +186,13 @@ impl Conversation {
     }
 }
 
-impl Told {
-    pub fn of(result: &Value) -> Told {
+impl ToolReply {
+    pub fn of(result: &Value) -> ToolReply {
         let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
         let text = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
         let structured = result.get("structuredContent");
         let facts = structured.or_else(|| result["_meta"].get("proctor/facts"));
-        Told {
+        ToolReply {
             text,
             facts: facts.cloned().unwrap_or_default(),
             is_structured: structured.is_some(),

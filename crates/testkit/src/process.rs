@@ -20,7 +20,7 @@ const PORT_TRIES: u32 = 100;
 
 /// A line of a victim's pid file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedProcess {
     /// `main`, `child`, `session`, `middle`, `daemon`, `holder-middle`, `holder` or `brief`.
     pub role: String,
     pub pid: u32,
@@ -87,11 +87,11 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
 
 /// All processes in a victim's pid file, dead or alive; empty if there is no such file yet.
 #[track_caller]
-pub fn recorded(pid_file: &Path) -> Vec<Recorded> {
+pub fn recorded(pid_file: &Path) -> Vec<RecordedProcess> {
     let text = std::fs::read_to_string(pid_file).unwrap_or_default();
     let line = |line: &str| {
         let (role, pid) = line.split_once(' ')?;
-        Some(Recorded { role: role.to_owned(), pid: pid.parse().ok()? })
+        Some(RecordedProcess { role: role.to_owned(), pid: pid.parse().ok()? })
     };
     text.lines()
         .map(|text| line(text).unwrap_or_else(|| panic!("not a line of a pid file: {text}")))
@@ -100,7 +100,7 @@ pub fn recorded(pid_file: &Path) -> Vec<Recorded> {
 
 /// The live ones among them: main and every descendant. A reused pid does not count.
 #[track_caller]
-pub fn descendants_alive(pid_file: &Path) -> Vec<Recorded> {
+pub fn descendants_alive(pid_file: &Path) -> Vec<RecordedProcess> {
     let victim = binary::victim();
     let is_ours =
         |pid| program(pid).as_ref() == Some(&victim) && mentions(pid, "cmdline", pid_file);

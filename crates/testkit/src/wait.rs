@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// First interval between checks; short, because most conditions hold soon.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 /// Longest interval between checks; short enough not to be noticed.
-const LONGEST_LOOK: Duration = Duration::from_millis(25);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Waits until the condition holds; panics with `what` if it does not within `limit`.
 #[track_caller]
@@ -29,7 +29,7 @@ pub fn wait_for<Found>(
         }
         assert!(Instant::now() < deadline, "waited {limit:?} in vain for {what}");
         rest(pause);
-        pause = (pause * 2).min(LONGEST_LOOK);
+        pause = (pause * 2).min(MAX_POLL_INTERVAL);
     }
 }
 

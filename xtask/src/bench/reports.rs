@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Four numbers of eight bytes, in native byte order.
 const SIZE: usize = 32;
 /// Maximum size of a unix socket's address, including its zero.
-const LONGEST_ADDRESS: usize = 108;
+const MAX_ADDRESS_BYTES: usize = 108;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Report {
@@ -38,7 +38,7 @@ pub(crate) struct Reports {
 
 impl Reports {
     pub(crate) fn listen(path: &Path) -> Result<Reports> {
-        if path.as_os_str().len() >= LONGEST_ADDRESS {
+        if path.as_os_str().len() >= MAX_ADDRESS_BYTES {
             bail!("{} is too long for a socket: give a shorter --scratch DIR", path.display());
         }
         let socket = UnixDatagram::bind(path)

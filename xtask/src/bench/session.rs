@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A supervisor without any sign of life for this long counts as broken, not as slow.
 const SILENCE: Duration = Duration::from_secs(120);
 /// A stop without any exit for this long counts as lost.
-const STOP_PATIENCE: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 const STOP_ATTEMPTS: usize = 4;
 /// Timeout for an orderly end that is not measured.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -115,7 +115,7 @@ impl<'a> Session<'a> {
         let begin = now();
         for _ in 0..STOP_ATTEMPTS {
             self.tell_to_stop(main)?;
-            if let Some(end) = exits.last(STOP_PATIENCE)? {
+            if let Some(end) = exits.last(STOP_TIMEOUT)? {
                 // Helpers may live for another moment; dropping the session ends them.
                 return Ok(end - begin);
             }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Minimum line coverage in percent of these crates.
-const ENOUGH: f64 = 90.0;
+const MIN_COVERAGE_PERCENT: f64 = 90.0;
 const HELD_TO_IT: &[&str] = &["core", "keeper", "engine", "ops"];
 
 /// Shown in addition.
@@ -110,14 +110,14 @@ fn report(root: &Path, counts: &Counts) -> Result<()> {
                 .iter()
                 .filter(|file| !file.missing.is_empty())
                 .for_each(|file| println!("{file}"));
-            if share < ENOUGH {
+            if share < MIN_COVERAGE_PERCENT {
                 short.push(*name);
             }
         }
     }
     println!("\n{table}");
     if !short.is_empty() {
-        bail!("below {ENOUGH} % of lines: {}", short.join(", "));
+        bail!("below {MIN_COVERAGE_PERCENT} % of lines: {}", short.join(", "));
     }
     Ok(())
 }

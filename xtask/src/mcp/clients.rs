@@ -30,7 +30,7 @@ supervisor:
 const TRANSPORTS: [&str; 2] = ["stdio", "http"];
 
 /// Conversations at a time: they mostly wait.
-const AT_ONCE: usize = 3;
+const MAX_PARALLEL_CLIENTS: usize = 3;
 
 struct Conversation {
     script: &'static str,
@@ -51,7 +51,7 @@ pub(super) fn run(tried: &Tried) -> Result<()> {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_PARALLEL_CLIENTS {
             scope.spawn(work);
         }
     });

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::code::code_only;
 
-const LONGEST_FILE: usize = 500;
+const MAX_FILE_LINES: usize = 500;
 
 /// Refused in comments, strings and code.
 const LEFT_UNDONE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
@@ -27,9 +27,9 @@ fn whole_file(file: &str, text: &str) -> Vec<Finding> {
         findings.push(finding(file, 1, message.to_owned()));
     }
     let lines = text.lines().count();
-    if lines > LONGEST_FILE {
-        let message = format!("{lines} lines, {LONGEST_FILE} at most: split it by purpose");
-        findings.push(finding(file, LONGEST_FILE + 1, message));
+    if lines > MAX_FILE_LINES {
+        let message = format!("{lines} lines, {MAX_FILE_LINES} at most: split it by purpose");
+        findings.push(finding(file, MAX_FILE_LINES + 1, message));
     }
     findings
 }

@@ -35,7 +35,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Maximum number of violations; more tell nothing new.
-const ENOUGH: usize = 10;
+const MAX_VIOLATIONS: usize = 10;
 
 /// Number of slowest waits to report: an unexpected wait is a first sign of a problem.
 const SLOWEST: usize = 5;
@@ -181,7 +181,7 @@ impl Campaign {
                 Err(_) if interrupt::happened() => stage = Some(now),
                 Err(why) => self.violation(now, &format!("{number}: {thing}: {why:#}")),
             }
-            if self.violations.len() >= ENOUGH {
+            if self.violations.len() >= MAX_VIOLATIONS {
                 bail!("enough");
             }
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Timeout of an invariant; after it there is a violation. Recovery takes milliseconds; a daemon
 /// that was killed often waits 5 s.
-const SETTLED_WITHIN: Duration = Duration::from_secs(20);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Main, its children, one in its own session, one daemonised.
@@ -146,7 +146,7 @@ impl Oracle {
             lines.read()?;
             let begun = Instant::now();
             while lines.read()? == 0 {
-                ensure!(begun.elapsed() < SETTLED_WITHIN, "no more lines: {lines:?}");
+                ensure!(begun.elapsed() < SETTLE_TIMEOUT, "no more lines: {lines:?}");
                 std::thread::sleep(LOOK);
             }
         }
@@ -221,7 +221,7 @@ pub(crate) fn settle(mut holds: impl FnMut() -> Result<()>) -> Result<()> {
     loop {
         match holds() {
             Ok(()) => return Ok(()),
-            Err(why) if begun.elapsed() > SETTLED_WITHIN => return Err(why),
+            Err(why) if begun.elapsed() > SETTLE_TIMEOUT => return Err(why),
             Err(_) => std::thread::sleep(LOOK),
         }
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Maximum time from a trigger to its failpoint.
-const PASSED_WITHIN: Duration = Duration::from_secs(10);
+const PASS_TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A failpoint as the program lists it.
@@ -228,7 +228,7 @@ pub(crate) fn restore(scene: &mut Scene) -> Result<()> {
 fn wait_for(hit: &Path) -> Result<()> {
     let begun = Instant::now();
     while !hit.exists() {
-        if begun.elapsed() > PASSED_WITHIN {
+        if begun.elapsed() > PASS_TIMEOUT {
             bail!("{} did not appear", hit.display());
         }
         std::thread::sleep(LOOK);

@@ -10,13 +10,13 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Longer than any command here takes, so that kills come before, during and after it.
-const LONGEST: Duration = Duration::from_millis(60);
+const MAX_DELAY: Duration = Duration::from_millis(60);
 
 /// Kills in sequence before a check.
 const STORM: usize = 6;
 
 /// Maximum count for a failpoint in one round; more passes are a matter of chance.
-const MOST_PASSES: u64 = 12;
+const MAX_PASSES: u64 = 12;
 
 /// One round, decided before it begins, so that it can be reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Round {
         let armed = dice.one_in(3).then(|| Fault {
             point: dice.of(points).clone(),
             action: Action::Kill,
-            nth: dice.below(MOST_PASSES) as u32 + 1,
+            nth: dice.below(MAX_PASSES) as u32 + 1,
         });
         let (keeper, daemon, guard) = (Role::Keeper, Role::Daemon, Role::Guard);
         let whom: Vec<Role> = match dice.below(15) {
@@ -78,7 +78,7 @@ impl Round {
         let mut kills = Vec::new();
         for (index, role) in whom.iter().enumerate() {
             let at_once = together && index > 0;
-            let wait = if at_once { Duration::ZERO } else { dice.moment(LONGEST) };
+            let wait = if at_once { Duration::ZERO } else { dice.moment(MAX_DELAY) };
             kills.push((wait, *role));
         }
         Round { under_way, armed, kills }

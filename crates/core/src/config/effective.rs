@@ -3,8 +3,8 @@
 //! The key table guarantees a default for every value read with [`sure`]; a test checks that.
 
 use super::keys::blocks;
-use super::problem::Place;
-use super::read::Found;
+use super::problem::TextPosition;
+use super::read::LocatedValue;
 use super::service::Service;
 use super::value::Value;
 use crate::spec::{Limit, LogSpec, OnFull, OnShutdown, Policy, Resource, RestartSpec, StopSpec};
@@ -84,9 +84,9 @@ impl Service<'_> {
     }
 
     /// The place of the effective value; for a default, the place of the service.
-    pub(super) fn place_of(&self, key: &str) -> Place {
+    pub(super) fn place_of(&self, key: &str) -> TextPosition {
         match self.find(key) {
-            Some(Found { place: Some(place), .. }) => *place,
+            Some(LocatedValue { place: Some(place), .. }) => *place,
             _ => self.place,
         }
     }

@@ -4,7 +4,7 @@
 //! (`\n`, `\r`, `\t`, `\"`, `\\`, `\$`), and quoted values over several lines. There is
 //! deliberately no interpolation: a `$` in a password stays a `$`.
 
-use super::problem::{Place, Problem};
+use super::problem::{Problem, TextPosition};
 
 /// Maximum size in bytes; a larger file is not an env file.
 pub const MAX_TEXT: usize = 1 << 20;
@@ -30,14 +30,16 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Variable>, Vec<Problem>> {
     let mut problems = Vec::new();
     if text.len() > MAX_TEXT {
         let message = format!("the file has {} bytes; the maximum is {MAX_TEXT}", text.len());
-        return Err(vec![Place::START.problem(file, message, None)]);
+        return Err(vec![TextPosition::START.problem(file, message, None)]);
     }
     while !lines.rest.is_empty() && problems.len() < MAX_PROBLEMS {
         let line = lines.line;
         match lines.variable() {
             Ok(Some((name, value))) => variables.push(Variable { name, value, line }),
             Ok(None) => {}
-            Err(message) => problems.push(Place { line, column: 1 }.problem(file, message, None)),
+            Err(message) => {
+                problems.push(TextPosition { line, column: 1 }.problem(file, message, None))
+            }
         }
     }
     if problems.is_empty() { Ok(variables) } else { Err(problems) }

@@ -4,10 +4,10 @@
 //! `--eval` and `SHELL=` can each run any program. A pattern covers words that may vary. It matches
 //! an option or an assignment only if the entry spells that part out.
 
-use super::problem::{Place, quoted};
+use super::problem::{TextPosition, quoted};
 use super::read::{Layer, Reader};
 use super::secret::shown_strictly;
-use super::value::{Value, Word};
+use super::value::{DisplayText, Value};
 use std::fmt;
 
 /// Matches any characters in a word.
@@ -32,12 +32,12 @@ pub struct Execute {
 pub struct CommandPattern {
     /// The program and words after it; never empty.
     words: Vec<String>,
-    rest: Rest,
+    rest: FurtherArguments,
 }
 
 /// The words allowed after those that an entry spells out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum FurtherArguments {
     Nothing,
     Plain,
     Anything,
@@ -83,7 +83,7 @@ impl Execute {
         let is_shell = |words: &[String]| words == ["/bin/sh"] || words == ["/bin/sh", "-c"];
         self.commands
             .iter()
-            .any(|pattern| pattern.rest == Rest::Anything && is_shell(&pattern.words))
+            .any(|pattern| pattern.rest == FurtherArguments::Anything && is_shell(&pattern.words))
     }
 }
 
@@ -100,11 +100,11 @@ impl CommandPattern {
     fn parse(text: &str) -> Result<CommandPattern, &'static str> {
         let mut words = shlex::split(text).unwrap_or_default();
         let rest = match words.last().map(String::as_str) {
-            Some(MANY) => Rest::Plain,
-            Some(ANYTHING) => Rest::Anything,
-            Some(_) | None => Rest::Nothing,
+            Some(MANY) => FurtherArguments::Plain,
+            Some(ANYTHING) => FurtherArguments::Anything,
+            Some(_) | None => FurtherArguments::Nothing,
         };
-        if rest != Rest::Nothing {
+        if rest != FurtherArguments::Nothing {
             words.pop();
         }
         match words.first() {
@@ -122,9 +122,9 @@ impl CommandPattern {
         let Some((first, more)) = argv.split_at_checked(count) else { return false };
         self.matches_words(first)
             && match self.rest {
-                Rest::Nothing => more.is_empty(),
-                Rest::Plain => more.iter().all(|word| matches("*", word)),
-                Rest::Anything => true,
+                FurtherArguments::Nothing => more.is_empty(),
+                FurtherArguments::Plain => more.iter().all(|word| matches("*", word)),
+                FurtherArguments::Anything => true,
             }
     }
 
@@ -138,9 +138,9 @@ impl fmt::Display for CommandPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words.join(" "))?;
         match self.rest {
-            Rest::Nothing => Ok(()),
-            Rest::Plain => write!(f, " {MANY}"),
-            Rest::Anything => write!(f, " {ANYTHING}"),
+            FurtherArguments::Nothing => Ok(()),
+            FurtherArguments::Plain => write!(f, " {MANY}"),
+            FurtherArguments::Anything => write!(f, " {ANYTHING}"),
         }
     }
 }
@@ -181,14 +181,14 @@ fn fits(pattern: &[u8], word: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == STAR as u8)
 }
 
-pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Place) -> Execute {
+pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: TextPosition) -> Execute {
     let spot = |key: &str| own.get(key).and_then(|found| found.place).unwrap_or(start);
     let words = |key: &str| match own.get(key).map(|found| &found.value) {
         Some(Value::Words(words)) => words.clone(),
-        _ => Vec::<Word>::new(),
+        _ => Vec::<DisplayText>::new(),
     };
     let mut execute = Execute::NOTHING;
-    let mut refuse = |key: &str, word: &Word, expected: &str| {
+    let mut refuse = |key: &str, word: &DisplayText, expected: &str| {
         let found = quoted(&shown_strictly(&word.shown));
         let message = format!("supervisor.{key}: found {found}, expected {expected}");
         reader.problem(spot(key), message, None);

@@ -2,12 +2,12 @@
 
 use super::keys::{self, Scope, suggest};
 use super::listen::{self, Listeners};
-use super::own;
 use super::own_secrets::OwnSecrets;
-use super::problem::{Place, quoted};
+use super::own_settings;
+use super::problem::{TextPosition, quoted};
 use super::read::{Layer, Reader, is_extension};
 use super::security::{self, Security};
-use super::service::{Built, Service, plain_name};
+use super::service::{BuiltService, Service, plain_name};
 use super::settings;
 use super::tree::{Content, Entry, Node};
 use super::value::Value;
@@ -39,9 +39,9 @@ pub(super) fn read(reader: &mut Reader<'_>, root: &Node) -> Config {
     let Some(node) = supervisor(reader, root) else { return config };
     let defaults = reader.defaults();
     let mut layer = reader.layer(node, Scope::Supervisor, "supervisor");
-    let own = own::take(reader, &mut layer);
+    let own = own_settings::take(reader, &mut layer);
     let on = own.get("enabled").is_none_or(|found| found.value != Value::Bool(false));
-    own::settings(&own, &mut config.settings);
+    own_settings::settings(&own, &mut config.settings);
     let own_settings = config.settings.len();
     config.listeners = listen::read(reader, &own, node.place);
     config.security = security::read(reader, &own, &config.listeners, node.place);
@@ -150,10 +150,10 @@ fn services(
 /// Reads one service from its block. Calls `look` before its layers are dropped.
 pub(super) fn one(
     reader: &mut Reader<'_>,
-    (name, place): (&str, Place),
+    (name, place): (&str, TextPosition),
     node: &Node,
     (supervisor, defaults): (&Layer, &Layer),
-    look: impl FnOnce(&Built, &Service<'_>, &Reader<'_>),
+    look: impl FnOnce(&BuiltService, &Service<'_>, &Reader<'_>),
 ) -> Vec<ServiceDef> {
     let path = format!("services.{name}");
     let mut own = reader.layer(node, Scope::Service, &path);

@@ -1,10 +1,10 @@
 //! The configuration of git: repositories whose own configuration is trusted, and allowed
 //! protocols.
 
-use super::problem::{Place, quoted};
+use super::problem::{TextPosition, quoted};
 use super::read::{Layer, Reader};
 use super::secret::shown_strictly;
-use super::value::{Value, Word};
+use super::value::{DisplayText, Value};
 use crate::time::Millis;
 
 /// The permissions of git.
@@ -29,11 +29,11 @@ const PROTOCOLS: &str = "git.protocols";
 /// The protocols built into git. Any other name would run a program of that name.
 const KNOWN: [&str; 5] = ["https", "http", "ssh", "git", "file"];
 
-pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Place) -> Git {
+pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: TextPosition) -> Git {
     let spot = |key: &str| own.get(key).and_then(|found| found.place).unwrap_or(start);
     let words = |key: &str| match own.get(key).map(|found| &found.value) {
         Some(Value::Words(words)) => words.clone(),
-        _ => Vec::<Word>::new(),
+        _ => Vec::<DisplayText>::new(),
     };
     let full = format!("supervisor.{TRUSTED}");
     let trusted = words(TRUSTED);

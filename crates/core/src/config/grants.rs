@@ -8,13 +8,13 @@
 use super::backups::Backups;
 use super::execute::Execute;
 use super::git::Git;
-use super::listen::{Http, Listeners, Place};
+use super::listen::{Http, ListenAddress, Listeners};
 use super::mcp::Mcp;
 use super::own_secrets::OwnSecrets;
 use super::roots::RootDef;
 use super::security::{Audit, Security};
-use crate::access::Strangers;
-use crate::hands::Reach;
+use crate::access::AnonymousAccess;
+use crate::assistant_policy::AssistantLimits;
 
 /// All permissions of a configuration outside of its services.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ impl Keys {
     }
 
     fn mcp(&mut self, new: &Mcp, old: &Mcp) {
-        let Mcp { reach: Reach { role, control }, toolsets } = new;
+        let Mcp { reach: AssistantLimits { role, control }, toolsets } = new;
         self.note("mcp.role", *role > old.reach.role);
         self.note("mcp.control", *control > old.reach.control);
         self.note("mcp.toolsets", has_more(toolsets, &old.toolsets));
@@ -101,20 +101,21 @@ impl Keys {
 
     fn listeners(&mut self, new: &Listeners, old: &Listeners) {
         let Listeners { tcp, http: Http { place, tls, allowed_hosts, allowed_origins } } = new;
-        let opens = |new: Place, old: Place| new != Place::Off && new != old;
+        let opens =
+            |new: ListenAddress, old: ListenAddress| new != ListenAddress::Off && new != old;
         self.note("port", opens(*tcp, old.tcp));
         self.note("http", opens(*place, old.http.place));
-        self.note("http.tls", *place != Place::Off && *tls != old.http.tls);
+        self.note("http.tls", *place != ListenAddress::Off && *tls != old.http.tls);
         self.note("http.allowed_hosts", has_more(allowed_hosts, &old.http.allowed_hosts));
         self.note("http.allowed_origins", has_more(allowed_origins, &old.http.allowed_origins));
     }
 }
 
-fn rank(strangers: Strangers) -> u8 {
+fn rank(strangers: AnonymousAccess) -> u8 {
     match strangers {
-        Strangers::Nothing => 0,
-        Strangers::Read => 1,
-        Strangers::All => 2,
+        AnonymousAccess::Nothing => 0,
+        AnonymousAccess::Read => 1,
+        AnonymousAccess::All => 2,
     }
 }
 
@@ -136,11 +137,11 @@ fn widens_roots(new: &[RootDef], old: &[RootDef]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, Surroundings, parse};
+    use super::super::{Config, ConfigContext, parse};
     use super::*;
 
     fn config(keys: &str) -> Config {
-        let around = Surroundings {
+        let around = ConfigContext {
             base_dir: "/srv",
             var: &|_| None,
             read: &|_| Err("there is none".into()),

@@ -1,12 +1,12 @@
 //! The network listeners of Proctor. Only addresses are valid: a name needs a lookup, and its
 //! result can change.
 
-use super::own;
-use super::problem::{Place as Spot, Problem};
+use super::own_settings;
+use super::problem::{Problem, TextPosition as Spot};
 use super::read::{Layer, Reader};
 use super::scalar;
 use super::value::Value;
-use super::{Surroundings, finish};
+use super::{ConfigContext, finish};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -15,13 +15,13 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listeners {
     /// TCP control.
-    pub tcp: Place,
+    pub tcp: ListenAddress,
     pub http: Http,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Http {
-    pub place: Place,
+    pub place: ListenAddress,
     /// If set, HTTPS only.
     pub tls: Option<Tls>,
     /// Names allowed for this machine, besides the built-in ones.
@@ -39,30 +39,30 @@ pub struct Tls {
 
 /// The address of one listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum ListenAddress {
     Off,
     /// Port 0 means any free port.
     At(SocketAddr),
 }
 
-impl Place {
+impl ListenAddress {
     /// Replaces the port.
-    pub fn with_port(self, port: Port) -> Place {
+    pub fn with_port(self, port: Port) -> ListenAddress {
         let host = match self {
-            Place::Off => IpAddr::V4(Ipv4Addr::LOCALHOST),
-            Place::At(address) => address.ip(),
+            ListenAddress::Off => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            ListenAddress::At(address) => address.ip(),
         };
         match port {
-            Port::Off => Place::Off,
-            Port::Number(port) => Place::At(SocketAddr::new(host, port)),
+            Port::Off => ListenAddress::Off,
+            Port::Number(port) => ListenAddress::At(SocketAddr::new(host, port)),
         }
     }
 
     /// Whether the listener is off or reachable from this machine only.
     pub fn is_local(self) -> bool {
         match self {
-            Place::Off => true,
-            Place::At(address) => address.ip().is_loopback(),
+            ListenAddress::Off => true,
+            ListenAddress::At(address) => address.ip().is_loopback(),
         }
     }
 }
@@ -97,9 +97,9 @@ impl fmt::Display for Port {
 
 impl Listeners {
     pub const OFF: Listeners = Listeners {
-        tcp: Place::Off,
+        tcp: ListenAddress::Off,
         http: Http {
-            place: Place::Off,
+            place: ListenAddress::Off,
             tls: None,
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -108,9 +108,9 @@ impl Listeners {
 
     /// The listeners without a configuration; variables decide.
     pub fn without_file(var: &dyn Fn(&str) -> Option<String>) -> Result<Listeners, Vec<Problem>> {
-        let around = Surroundings { base_dir: "/", var, read: &|_| Err("there is none".into()) };
+        let around = ConfigContext { base_dir: "/", var, read: &|_| Err("there is none".into()) };
         let mut reader = Reader::new("environment", &around);
-        let own = own::take(&mut reader, &mut Layer::new());
+        let own = own_settings::take(&mut reader, &mut Layer::new());
         let listeners = read(&mut reader, &own, Spot::START);
         finish(reader, Vec::new(), Some(listeners), ("", ""))
     }
@@ -173,7 +173,7 @@ pub(super) fn read(reader: &mut Reader<'_>, own: &Layer, start: Spot) -> Listene
     }
 }
 
-fn place(own: &Layer, host_key: &str, port_key: &str) -> Place {
+fn place(own: &Layer, host_key: &str, port_key: &str) -> ListenAddress {
     let address = match own.get(host_key).map(|found| &found.value) {
         Some(Value::Text(word)) => host(&word.text),
         _ => None,
@@ -183,8 +183,8 @@ fn place(own: &Layer, host_key: &str, port_key: &str) -> Place {
         _ => None,
     };
     match (address, port) {
-        (Some(address), Some(port)) => Place::At(SocketAddr::new(address, port)),
-        (Some(_) | None, _) => Place::Off,
+        (Some(address), Some(port)) => ListenAddress::At(SocketAddr::new(address, port)),
+        (Some(_) | None, _) => ListenAddress::Off,
     }
 }
 
@@ -194,11 +194,11 @@ mod tests {
 
     #[test]
     fn another_port_is_at_the_same_address() {
-        let at = |text: &str| Place::At(text.parse().unwrap());
+        let at = |text: &str| ListenAddress::At(text.parse().unwrap());
         for (place, port, expected) in [
             (at("[::1]:8081"), "9000", at("[::1]:9000")),
-            (Place::Off, "9000", at("127.0.0.1:9000")),
-            (at("127.0.0.1:8081"), "off", Place::Off),
+            (ListenAddress::Off, "9000", at("127.0.0.1:9000")),
+            (at("127.0.0.1:8081"), "off", ListenAddress::Off),
             (at("127.0.0.1:8081"), "0", at("127.0.0.1:0")),
         ] {
             let port: Port = port.parse().unwrap();

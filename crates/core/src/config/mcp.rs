@@ -4,7 +4,7 @@ use super::keys::blocks;
 use super::read::Layer;
 use super::value::Value;
 use crate::access::Role;
-use crate::hands::{Assistants, Control, Reach};
+use crate::assistant_policy::{AssistantAccess, AssistantLimits, Control};
 use std::borrow::Cow;
 
 /// The names of all toolsets.
@@ -17,14 +17,15 @@ const USUAL_TOOLSETS: &[&str] = &["processes", "logs", "files", "git"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mcp {
-    pub reach: Reach,
+    pub reach: AssistantLimits,
     /// The toolsets offered to clients that request none; each one of [`toolsets`].
     pub toolsets: Cow<'static, [&'static str]>,
 }
 
 impl Mcp {
     /// Used if the restrictions of the configuration are unknown.
-    pub const CLOSED: Mcp = Mcp { reach: Reach::CLOSED, toolsets: Cow::Borrowed(USUAL_TOOLSETS) };
+    pub const CLOSED: Mcp =
+        Mcp { reach: AssistantLimits::CLOSED, toolsets: Cow::Borrowed(USUAL_TOOLSETS) };
 }
 
 pub(super) fn read(own: &Layer) -> Mcp {
@@ -42,13 +43,13 @@ pub(super) fn read(own: &Layer) -> Mcp {
         Some(Value::Choices(names)) => Cow::Owned(names.clone()),
         _ => Cow::Borrowed(USUAL_TOOLSETS),
     };
-    Mcp { reach: Reach { role, control }, toolsets }
+    Mcp { reach: AssistantLimits { role, control }, toolsets }
 }
 
 /// Parses the `assistants` value of a service.
-pub(super) fn assistants(word: &str) -> Assistants {
+pub(super) fn assistants(word: &str) -> AssistantAccess {
     match word {
-        "view" => Assistants::View,
-        _ => Assistants::Control,
+        "view" => AssistantAccess::View,
+        _ => AssistantAccess::Control,
     }
 }

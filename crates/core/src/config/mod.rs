@@ -10,7 +10,6 @@
 //! `x-` are ignored. Callers check later whether users, programs and ports exist.
 
 pub mod backups;
-mod collection;
 mod effective;
 pub mod envfile;
 pub mod execute;
@@ -21,8 +20,8 @@ mod interpolate;
 mod keys;
 pub mod listen;
 pub mod mcp;
-mod own;
 pub mod own_secrets;
+mod own_settings;
 mod problem;
 mod read;
 pub mod redact;
@@ -38,6 +37,7 @@ pub mod security;
 mod service;
 mod settings;
 pub mod signal;
+mod string_lists;
 mod tree;
 mod value;
 
@@ -48,9 +48,9 @@ pub use problem::Problem;
 pub use reference::reference;
 pub use schema::schema;
 
-use self::problem::Place;
+use self::problem::TextPosition;
 use self::read::{Layer, Reader};
-use crate::hands::Assistants;
+use crate::assistant_policy::AssistantAccess;
 use crate::name::ServiceName;
 use crate::spec::{Limit, LogSpec, RestartSpec, StopSpec};
 use crate::time::Millis;
@@ -100,7 +100,7 @@ pub struct ServiceDef {
     /// The default service of requests that name none.
     pub primary: bool,
     /// Access of assistants to this service.
-    pub assistants: Assistants,
+    pub assistants: AssistantAccess,
     pub stop: StopSpec,
     pub restart: RestartSpec,
     pub logs: LogSpec,
@@ -140,7 +140,7 @@ pub struct Setting {
 }
 
 /// The inputs of a configuration besides its text.
-pub struct Surroundings<'a> {
+pub struct ConfigContext<'a> {
     /// Absolute folder for relative paths.
     pub base_dir: &'a str,
     /// Looks up a variable for `${VAR}`.
@@ -150,7 +150,7 @@ pub struct Surroundings<'a> {
 }
 
 /// Parses a whole `proctor.yaml`. Returns all problems at once, in the order of the text.
-pub fn parse(file: &str, text: &str, around: &Surroundings<'_>) -> Result<Config, Vec<Problem>> {
+pub fn parse(file: &str, text: &str, around: &ConfigContext<'_>) -> Result<Config, Vec<Problem>> {
     let (root, problems) = tree::parse(file, text);
     let mut reader = Reader::new(file, around);
     let config = root.map(|root| file::read(&mut reader, &root));
@@ -172,7 +172,7 @@ pub fn parse_service(
     file: &str,
     name: &str,
     text: &str,
-    around: &Surroundings<'_>,
+    around: &ConfigContext<'_>,
     secrets: &own_secrets::OwnSecrets,
 ) -> Result<Vec<ServiceDef>, Vec<Problem>> {
     let (root, problems) = tree::parse(file, text);
@@ -180,7 +180,7 @@ pub fn parse_service(
     reader.own_secrets.clone_from(secrets);
     let services = root.map(|root| {
         let layers = (&Layer::new(), &reader.defaults());
-        file::one(&mut reader, (name, Place::START), &root, layers, |_, _, _| {})
+        file::one(&mut reader, (name, TextPosition::START), &root, layers, |_, _, _| {})
     });
     finish(reader, problems, services, ("the service is empty", "give it a 'command'"))
 }
@@ -195,7 +195,7 @@ fn finish<T>(
     let file = reader.file;
     problems.extend(reader.problems);
     if read.is_none() && problems.is_empty() {
-        problems.push(Place::START.problem(file, nothing.into(), Some(help.into())));
+        problems.push(TextPosition::START.problem(file, nothing.into(), Some(help.into())));
     }
     problem::sort(&mut problems, file);
     match read {

@@ -29,13 +29,13 @@ impl fmt::Display for Problem {
 
 /// A place in the text: line and column from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct TextPosition {
     pub line: u32,
     pub column: u32,
 }
 
-impl Place {
-    pub(super) const START: Place = Place { line: 1, column: 1 };
+impl TextPosition {
+    pub(super) const START: TextPosition = TextPosition { line: 1, column: 1 };
 
     pub(super) fn problem(self, file: &str, message: String, help: Option<String>) -> Problem {
         let message = harmless(&message);
@@ -55,7 +55,7 @@ pub(super) const MAX_PROBLEMS: usize = 1000;
 /// Maximum characters of a wrong value in a message: enough to recognise it.
 const SHOWN: usize = 60;
 /// Maximum length of a message; names of keys and files can be long too.
-const LONGEST: usize = 1000;
+const MAX_QUOTED_BYTES: usize = 1000;
 
 /// Quotes and truncates untrusted text for a message.
 pub(super) fn quoted(text: &str) -> String {
@@ -66,7 +66,7 @@ pub(super) fn quoted(text: &str) -> String {
 /// Makes untrusted text safe for a terminal: no escapes, no line breaks, bounded length.
 fn harmless(message: &str) -> String {
     let mut shown = String::new();
-    for c in message.chars().take(LONGEST) {
+    for c in message.chars().take(MAX_QUOTED_BYTES) {
         match c.is_control() {
             true => shown.extend(c.escape_default()),
             false => shown.push(c),

@@ -4,17 +4,17 @@
 //! A [`Layer`] holds the values of one mapping: the supervisor's defaults, or one service. Nothing
 //! is merged here.
 
-use super::Surroundings;
+use super::ConfigContext;
 use super::envfile;
 use super::interpolate::{self, Expanded};
 use super::keys::planned::{self, Status};
 use super::keys::{self, Absent, Key, Kind, Scope, suggest};
 use super::own_secrets::OwnSecrets;
-use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
+use super::problem::{MAX_PROBLEMS, Problem, TextPosition, quoted};
 use super::scalar;
 use super::secret::shown_strictly;
 use super::tree::{Content, Entry, MAX_NODES, Node};
-use super::value::{Value, Word};
+use super::value::{DisplayText, Value};
 use crate::shell_syntax;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,20 +29,20 @@ const MAX_MADE: usize = 64 << 20;
 const TEXT_COST: usize = 64;
 
 /// The values of one mapping by full key: `restart.delay`.
-pub(super) type Layer = BTreeMap<String, Found>;
+pub(super) type Layer = BTreeMap<String, LocatedValue>;
 
 /// A value and its origin.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Found {
+pub(super) struct LocatedValue {
     pub value: Value,
-    pub place: Option<Place>,
+    pub place: Option<TextPosition>,
     /// `proctor.yaml:12:7`, `default`
     pub origin: String,
 }
 
 pub(super) struct Reader<'a> {
     pub file: &'a str,
-    pub around: &'a Surroundings<'a>,
+    pub around: &'a ConfigContext<'a>,
     pub problems: Vec<Problem>,
     /// Problems that refuse a new configuration, but not one in force: services that ran before an
     /// upgrade still run.
@@ -61,7 +61,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str, around: &'a Surroundings<'a>) -> Reader<'a> {
+    pub(super) fn new(file: &'a str, around: &'a ConfigContext<'a>) -> Reader<'a> {
         Reader {
             file,
             around,
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn problem(&mut self, place: Place, message: String, help: Option<String>) {
+    pub(super) fn problem(&mut self, place: TextPosition, message: String, help: Option<String>) {
         if self.stopped {
             return;
         }
@@ -91,14 +91,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Records a problem that refuses only a new configuration.
-    pub(super) fn ambiguity(&mut self, place: Place, message: String, help: String) {
+    pub(super) fn ambiguity(&mut self, place: TextPosition, message: String, help: String) {
         if self.ambiguities.len() < MAX_PROBLEMS {
             self.ambiguities.push(place.problem(self.file, message, Some(help)));
         }
     }
 
     /// Gives up with one last problem.
-    pub(super) fn stop(&mut self, place: Place, message: String) {
+    pub(super) fn stop(&mut self, place: TextPosition, message: String) {
         self.problem(place, message, None);
         self.stopped = true;
     }
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The place of the last value, and the variables expanded in it.
-    pub(super) fn origin(&self, place: Place) -> String {
+    pub(super) fn origin(&self, place: TextPosition) -> String {
         let origin = format!("{}:{}:{}", self.file, place.line, place.column);
         match self.variables.as_slice() {
             [] => origin,
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
             let (node, _) = super::tree::parse("default", text);
             let node = node.expect("a default of the table is YAML and not null");
             if let Some(value) = self.value(&key.kind, &node, &full) {
-                layer.insert(full, Found { value, place: None, origin: "default".into() });
+                layer.insert(full, LocatedValue { value, place: None, origin: "default".into() });
             }
         }
         layer
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         if full.starts_with("security.") {
             self.own_secrets.add_names(&self.variables, matches!(key.kind, Kind::Secret));
         }
-        layer.insert(full, Found { value, place: Some(place), origin });
+        layer.insert(full, LocatedValue { value, place: Some(place), origin });
     }
 
     /// Returns the entries of a mapping, or reports a problem.
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Counts one more value; returns false at the limit.
-    pub(super) fn visit(&mut self, place: Place) -> bool {
+    pub(super) fn visit(&mut self, place: TextPosition) -> bool {
         self.visited += 1;
         if self.visited > MAX_NODES {
             self.stop(
@@ -245,7 +245,7 @@ impl<'a> Reader<'a> {
 
     /// Charges `count` texts of `size` bytes in total that services will hold; returns false at the
     /// limit.
-    pub(super) fn charge(&mut self, count: usize, size: usize, place: Place) -> bool {
+    pub(super) fn charge(&mut self, count: usize, size: usize, place: TextPosition) -> bool {
         self.made = self.made.saturating_add(count * TEXT_COST + size);
         if self.made > MAX_MADE {
             let message = "the arguments and variables of all services together take more than";
@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the text of a scalar after expansion.
-    pub(super) fn word(&mut self, node: &Node, path: &str, expected: &str) -> Option<Word> {
+    pub(super) fn word(&mut self, node: &Node, path: &str, expected: &str) -> Option<DisplayText> {
         if !self.visit(node.place) {
             return None;
         }
@@ -271,10 +271,10 @@ impl<'a> Reader<'a> {
             self.problem(node.place, format!("{path}: the text contains a NUL character"), None);
             return None;
         }
-        Some(Word { text: expanded.text, shown: expanded.shown })
+        Some(DisplayText { text: expanded.text, shown: expanded.shown })
     }
 
-    fn expand(&mut self, text: &str, place: Place, path: &str) -> Option<Expanded> {
+    fn expand(&mut self, text: &str, place: TextPosition, path: &str) -> Option<Expanded> {
         let expanded = match interpolate::expand(text, self.around.var) {
             Ok(expanded) => expanded,
             Err(failures) => {

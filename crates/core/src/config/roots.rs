@@ -11,7 +11,7 @@ use super::value::Value;
 pub(super) const NAME: &str = "[A-Za-z0-9._-]+";
 
 /// Maximum number of roots: more than anybody declares, and few enough to hold each of them open.
-const MOST: usize = 64;
+const MAX_ROOTS: usize = 64;
 
 /// A folder for file operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +43,8 @@ fn is_plain(c: char) -> bool {
 impl Reader<'_> {
     pub(super) fn roots(&mut self, node: &Node, path: &str) -> Option<Value> {
         let items = self.items(node, path, &super::scalar::expected(&Kind::Roots))?;
-        if items.len() > MOST {
-            self.problem(node.place, format!("{path}: more than {MOST} roots"), None);
+        if items.len() > MAX_ROOTS {
+            self.problem(node.place, format!("{path}: more than {MAX_ROOTS} roots"), None);
             return None;
         }
         let mut roots: Vec<RootDef> = Vec::new();
@@ -115,13 +115,13 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Config, Surroundings, parse};
+    use super::super::{Config, ConfigContext, parse};
     use super::*;
 
     fn read(roots: &str) -> Result<Config, String> {
         let text = format!("supervisor:\n  roots: {roots}\n  services: {{}}\n");
         let around =
-            Surroundings { base_dir: "/srv/app", var: &|_| None, read: &|_| Err(String::new()) };
+            ConfigContext { base_dir: "/srv/app", var: &|_| None, read: &|_| Err(String::new()) };
         parse("p.yaml", &text, &around)
             .map_err(|problems| problems.iter().map(|p| format!("{p}\n")).collect())
     }
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn without_a_word_about_roots_nothing_is_said_of_them() {
         let around =
-            Surroundings { base_dir: "/srv", var: &|_| None, read: &|_| Err(String::new()) };
+            ConfigContext { base_dir: "/srv", var: &|_| None, read: &|_| Err(String::new()) };
         let config = parse("p.yaml", "services: {}\n", &around).unwrap();
         assert_eq!(config.roots, None);
         assert_eq!(

@@ -4,11 +4,11 @@ use super::keys::{Choice, Duration, Kind, MAX_BYTES, MAX_MILLIS, Unit};
 use super::listen;
 use super::secret::HIDDEN;
 use super::signal;
-use super::value::{Value, Word};
+use super::value::{DisplayText, Value};
 
 /// Parses `word` as `kind`. `Err` holds advice if there is more to say than [`expected`] does.
 /// Kinds that are not a single text (lists, mappings) are read elsewhere and return `Err` here.
-pub(super) fn read(kind: &Kind, word: &Word) -> Result<Value, Option<String>> {
+pub(super) fn read(kind: &Kind, word: &DisplayText) -> Result<Value, Option<String>> {
     let text = word.text.as_str();
     let value = match kind {
         Kind::Text => Some(Value::Text(word.clone())),

@@ -5,7 +5,7 @@
 
 use super::secret_name::names_a_secret;
 pub use super::secret_name::{is_secret, looks_secret};
-use super::secret_option::Before;
+use super::secret_option::PrecedingWords;
 use super::secret_value::{is_plain, is_secret_word};
 use std::borrow::Cow;
 
@@ -72,7 +72,7 @@ pub fn has_proctor_token(text: &str) -> bool {
 
 /// Masks the words of a command line: each as a text, and the word after `--token` completely.
 pub fn shown_words<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut before = Before::default();
+    let mut before = PrecedingWords::default();
     words.into_iter().map(|word| before.show(word, shown_text)).collect()
 }
 
@@ -92,7 +92,7 @@ fn shown(text: &str, into_quotes: bool) -> String {
         return header;
     }
     let mut out = String::with_capacity(text.len());
-    let mut before = Before::default();
+    let mut before = PrecedingWords::default();
     for piece in pieces(text) {
         if piece.starts_with(char::is_whitespace) {
             out.push_str(piece);

@@ -7,14 +7,14 @@ use super::secret_value::is_plain;
 
 /// The words before the current one, as far as they determine its meaning.
 #[derive(Default)]
-pub(super) struct Before<'a> {
+pub(super) struct PrecedingWords<'a> {
     program: &'a str,
     word: &'a str,
     /// The first word of `IDENTIFIED BY`.
     second: &'a str,
 }
 
-impl<'a> Before<'a> {
+impl<'a> PrecedingWords<'a> {
     /// Masks the next word according to the words before it, or else with `plainly`.
     pub(super) fn show(&mut self, word: &'a str, plainly: impl FnOnce(&str) -> String) -> String {
         let shown = self.login(word).or_else(|| self.attached(word));

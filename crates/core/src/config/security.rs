@@ -5,14 +5,14 @@ use super::execute::{self, Execute};
 use super::git::{self, Git};
 use super::listen::Listeners;
 use super::mcp::{self, Mcp};
-use super::own;
-use super::problem::Place;
+use super::own_settings;
+use super::problem::TextPosition;
 use super::read::{Layer, Reader};
 use super::secret::HIDDEN;
 use super::value::Value;
-use super::{Problem, Surroundings, finish};
-use crate::access::Strangers;
-use crate::commands;
+use super::{ConfigContext, Problem, finish};
+use crate::access::AnonymousAccess;
+use crate::command_allowlist;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -20,7 +20,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Security {
     /// Permissions of callers without a token.
-    pub strangers: Strangers,
+    pub strangers: AnonymousAccess,
     /// A token with the role admin, besides those of `proctor token`.
     pub token: Option<ConfiguredToken>,
     /// The operations that network fronts offer; `None` means all.
@@ -64,7 +64,7 @@ impl Security {
     /// Used if the configuration in force cannot be read: its restrictions are unknown, so nothing
     /// is allowed.
     pub const CLOSED: Security = Security {
-        strangers: Strangers::Nothing,
+        strangers: AnonymousAccess::Nothing,
         token: None,
         allowed: Some(BTreeSet::new()),
         execute: Execute::NOTHING,
@@ -76,10 +76,10 @@ impl Security {
 
     /// The settings without a configuration: defaults and variables.
     pub fn without_file(var: &dyn Fn(&str) -> Option<String>) -> Result<Security, Vec<Problem>> {
-        let around = Surroundings { base_dir: "/", var, read: &|_| Err("there is none".into()) };
+        let around = ConfigContext { base_dir: "/", var, read: &|_| Err("there is none".into()) };
         let mut reader = Reader::new("environment", &around);
-        let own = own::take(&mut reader, &mut Layer::new());
-        let security = read(&mut reader, &own, &Listeners::OFF, Place::START);
+        let own = own_settings::take(&mut reader, &mut Layer::new());
+        let security = read(&mut reader, &own, &Listeners::OFF, TextPosition::START);
         finish(reader, Vec::new(), Some(security), ("", ""))
     }
 }
@@ -88,22 +88,22 @@ pub(super) fn read(
     reader: &mut Reader<'_>,
     own: &Layer,
     listeners: &Listeners,
-    start: Place,
+    start: TextPosition,
 ) -> Security {
     let value = |key: &str| own.get(key).map(|found| &found.value);
     let flag = |key: &str| value(key) == Some(&Value::Bool(true));
     let spot = |key: &str| own.get(key).and_then(|found| found.place).unwrap_or(start);
     let strangers = match (flag("security.authentication.enabled"), flag(ANONYMOUS_READ)) {
-        (false, _) => Strangers::All,
-        (true, true) => Strangers::Read,
-        (true, false) => Strangers::Nothing,
+        (false, _) => AnonymousAccess::All,
+        (true, true) => AnonymousAccess::Read,
+        (true, false) => AnonymousAccess::Nothing,
     };
     let away = !listeners.http.place.is_local();
     if away && flag("security.bind_to_localhost") {
         let message = "supervisor.http.host: other machines can reach this address, and security.bind_to_localhost forbids it";
         reader.problem(spot("http.host"), message.into(), Some("use 127.0.0.1".into()));
     }
-    if away && strangers == Strangers::All {
+    if away && strangers == AnonymousAccess::All {
         let message = "supervisor.security.authentication: it is switched off, and other machines can reach supervisor.http.host";
         let help = "switch it on, or use 127.0.0.1";
         reader.problem(spot("security.authentication.enabled"), message.into(), Some(help.into()));
@@ -114,7 +114,7 @@ pub(super) fn read(
     };
     let allowed = match value("security.allowed_commands") {
         Some(Value::Words(words)) => {
-            Some(words.iter().flat_map(|word| commands::operations(&word.text)).collect())
+            Some(words.iter().flat_map(|word| command_allowlist::operations(&word.text)).collect())
         }
         _ => None,
     };

@@ -1,13 +1,13 @@
 //! Builds one service: merges its own layer over the supervisor's over the defaults, checks the
 //! result, and copies it for each instance.
 
-use super::collection::INSTANCE;
 use super::mcp;
-use super::problem::{Place, quoted};
-use super::read::{Found, Layer, Reader};
+use super::problem::{TextPosition, quoted};
+use super::read::{Layer, LocatedValue, Reader};
 use super::scalar;
 use super::secret::shown_strictly;
-use super::value::{Value, Variable, Word};
+use super::string_lists::INSTANCE;
+use super::value::{DisplayText, Value, Variable};
 use super::{HealthCheck, ServiceDef, UserRef};
 use crate::name::{MAX_NAME, ServiceName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Service<'l> {
     pub name: ServiceName,
     /// The place of its name in the file.
-    pub place: Place,
+    pub place: TextPosition,
     /// `services.web`
     pub path: String,
     pub own: &'l Layer,
@@ -25,7 +25,7 @@ pub(super) struct Service<'l> {
 }
 
 /// The result of building a service.
-pub(super) struct Built {
+pub(super) struct BuiltService {
     pub definitions: Vec<ServiceDef>,
     /// Its environment with origins, for the settings.
     pub variables: Vec<Variable>,
@@ -37,7 +37,7 @@ impl Service<'_> {
     pub(super) fn join_intervals(reader: &mut Reader<'_>, own: &mut Layer, path: &str) {
         let Some(short) = own.remove("health_check_interval") else { return };
         if own.contains_key("health_check.interval") {
-            let place = short.place.unwrap_or(Place::START);
+            let place = short.place.unwrap_or(TextPosition::START);
             let message =
                 format!("{path}.health_check_interval: 'health_check.interval' sets it too");
             reader.problem(place, message, Some("remove one of them".into()));
@@ -46,12 +46,12 @@ impl Service<'_> {
     }
 
     /// Returns the effective value and its origin.
-    pub(super) fn find(&self, key: &str) -> Option<&Found> {
+    pub(super) fn find(&self, key: &str) -> Option<&LocatedValue> {
         let layers = [self.own, self.supervisor, self.defaults];
         layers.into_iter().find_map(|layer| layer.get(key))
     }
 
-    pub(super) fn build(&self, reader: &mut Reader<'_>) -> Built {
+    pub(super) fn build(&self, reader: &mut Reader<'_>) -> BuiltService {
         let argv = self.argv(reader);
         let variables = self.variables(reader);
         let user = self.user(reader);
@@ -87,7 +87,7 @@ impl Service<'_> {
             };
             self.instances(reader, definition)
         });
-        Built { definitions: definitions.unwrap_or_default(), variables }
+        BuiltService { definitions: definitions.unwrap_or_default(), variables }
     }
 
     /// Returns the whole command line, and the number of its words that come from `command`.
@@ -165,14 +165,15 @@ impl Service<'_> {
         for (layer, path, with_files) in
             [(self.supervisor, "supervisor", !own_files), (self.own, self.path.as_str(), own_files)]
         {
-            if let Some(Found { value: Value::Words(files), place, .. }) =
+            if let Some(LocatedValue { value: Value::Words(files), place, .. }) =
                 layer.get("env_file").filter(|_| with_files)
             {
                 let place = place.unwrap_or(self.place);
                 let variables = reader.env_files(files, place, &format!("{path}.env_file"));
                 lay_over(&mut merged, &mut index, variables);
             }
-            if let Some(Found { value: Value::Variables(variables), .. }) = layer.get("env") {
+            if let Some(LocatedValue { value: Value::Variables(variables), .. }) = layer.get("env")
+            {
                 lay_over(&mut merged, &mut index, variables.clone());
             }
         }
@@ -190,7 +191,7 @@ impl Service<'_> {
                 None,
             );
         }
-        if let Some(Found { value: Value::User { user, group }, .. }) = self.find("user") {
+        if let Some(LocatedValue { value: Value::User { user, group }, .. }) = self.find("user") {
             return Some(UserRef { user: user.clone(), group: group.clone(), supplementary });
         }
         if !supplementary.is_empty() {
@@ -255,7 +256,7 @@ impl Service<'_> {
         let (size, total) = (self.bytes("logs.max_size"), self.bytes("logs.max_total"));
         if total < size.saturating_mul(2) {
             let key = match self.find("logs.max_total") {
-                Some(Found { place: Some(_), .. }) => "logs.max_total",
+                Some(LocatedValue { place: Some(_), .. }) => "logs.max_total",
                 _ => "logs.max_size",
             };
             let message = format!(
@@ -330,7 +331,12 @@ fn cost(definition: &ServiceDef) -> (usize, usize) {
 }
 
 /// Splits a text into words as a POSIX shell does; a comment or white space is not a command.
-fn split(reader: &mut Reader<'_>, line: &Word, place: Place, path: &str) -> Option<Vec<String>> {
+fn split(
+    reader: &mut Reader<'_>,
+    line: &DisplayText,
+    place: TextPosition,
+    path: &str,
+) -> Option<Vec<String>> {
     let (message, help) = match shlex::split(&line.text) {
         Some(words) if words.first().is_some_and(|program| !program.is_empty()) => {
             return Some(words);

@@ -3,7 +3,7 @@
 use super::Setting;
 use super::keys::{self, Scope};
 use super::read::Reader;
-use super::service::{Built, Service};
+use super::service::{BuiltService, Service};
 use super::value::Value;
 use serde_json::{Value as Json, json};
 
@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 pub(super) fn of(
     reader: &Reader<'_>,
     service: &Service<'_>,
-    built: &Built,
+    built: &BuiltService,
     out: &mut Vec<Setting>,
 ) {
     for (key, declared) in keys::leaves(Scope::Service) {
@@ -31,7 +31,7 @@ pub(super) fn of(
     }
 }
 
-fn variables(full: &str, built: &Built, out: &mut Vec<Setting>) {
+fn variables(full: &str, built: &BuiltService, out: &mut Vec<Setting>) {
     out.extend(built.variables.iter().map(|variable| {
         setting(format!("{full}.{}", variable.name), json!(variable.shown), &variable.origin)
     }));

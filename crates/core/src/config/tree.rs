@@ -5,7 +5,7 @@
 //! keys that are not text and multiple documents are deliberately unsupported; each is refused, not
 //! ignored.
 
-use super::problem::{MAX_PROBLEMS, Place, Problem, quoted};
+use super::problem::{MAX_PROBLEMS, Problem, TextPosition, quoted};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ pub(super) const MAX_DEPTH: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Node {
-    pub place: Place,
+    pub place: TextPosition,
     pub content: Content,
     /// Height of this node's tree: 1 for a scalar.
     height: usize,
@@ -41,7 +41,7 @@ pub(super) enum Content {
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub key: Rc<str>,
-    pub place: Place,
+    pub place: TextPosition,
     pub value: Rc<Node>,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn parse(file: &str, text: &str) -> (Option<Rc<Node>>, Vec<Problem>) 
 fn check_text(file: &str, text: &str) -> Result<(), Problem> {
     if text.len() > MAX_TEXT {
         let message = format!("the file has {} bytes; the maximum is {MAX_TEXT}", text.len());
-        return Err(Place::START.problem(file, message, None));
+        return Err(TextPosition::START.problem(file, message, None));
     }
     // The YAML scanner treats a NUL as the end of the text and would omit the rest.
     let Some(at) = text.find('\0') else { return Ok(()) };
@@ -100,9 +100,9 @@ fn check_text(file: &str, text: &str) -> Result<(), Problem> {
     Err(place(line, column).problem(file, message, None))
 }
 
-fn place(line: usize, column: usize) -> Place {
+fn place(line: usize, column: usize) -> TextPosition {
     let number = |n: usize| u32::try_from(n).expect("a text of MAX_TEXT bytes has fewer lines");
-    Place { line: number(line), column: number(column) }
+    TextPosition { line: number(line), column: number(column) }
 }
 
 /// A missing value has no place, so it gets the place of its key.
@@ -120,7 +120,7 @@ fn entry(key: Key, value: Rc<Node>) -> Entry {
 #[derive(Default)]
 struct Builder<'a> {
     file: &'a str,
-    open: Vec<Frame>,
+    open: Vec<OpenCollection>,
     anchors: BTreeMap<usize, Rc<Node>>,
     documents: usize,
     nodes: usize,
@@ -129,14 +129,14 @@ struct Builder<'a> {
 }
 
 /// A sequence or mapping whose end has not been seen.
-struct Frame {
-    place: Place,
+struct OpenCollection {
+    place: TextPosition,
     anchor: usize,
     height: usize,
-    part: Part,
+    part: CollectionItems,
 }
 
-enum Part {
+enum CollectionItems {
     Sequence(Vec<Rc<Node>>),
     Mapping(OpenMapping),
 }
@@ -152,7 +152,7 @@ struct OpenMapping {
 
 struct Key {
     text: Rc<str>,
-    place: Place,
+    place: TextPosition,
     merge: bool,
 }
 
@@ -180,17 +180,17 @@ impl Builder<'_> {
             }
             Event::SequenceStart(anchor, tag) => {
                 self.refuse_tag(tag.as_ref(), place)?;
-                self.begin(place, anchor, Part::Sequence(Vec::new()))
+                self.begin(place, anchor, CollectionItems::Sequence(Vec::new()))
             }
             Event::MappingStart(anchor, tag) => {
                 self.refuse_tag(tag.as_ref(), place)?;
-                self.begin(place, anchor, Part::Mapping(OpenMapping::default()))
+                self.begin(place, anchor, CollectionItems::Mapping(OpenMapping::default()))
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
         }
     }
 
-    fn document(&mut self, place: Place) -> Result<(), Problem> {
+    fn document(&mut self, place: TextPosition) -> Result<(), Problem> {
         self.documents += 1;
         match self.documents {
             1 => Ok(()),
@@ -202,7 +202,7 @@ impl Builder<'_> {
         }
     }
 
-    fn alias(&mut self, id: usize, place: Place) -> Result<(), Problem> {
+    fn alias(&mut self, id: usize, place: TextPosition) -> Result<(), Problem> {
         let Some(target) = self.anchors.get(&id).cloned() else {
             return Err(self.problem(place, "this alias refers to a node that contains it", None));
         };
@@ -210,17 +210,22 @@ impl Builder<'_> {
         self.attach(target, place)
     }
 
-    fn begin(&mut self, place: Place, anchor: usize, part: Part) -> Result<(), Problem> {
+    fn begin(
+        &mut self,
+        place: TextPosition,
+        anchor: usize,
+        part: CollectionItems,
+    ) -> Result<(), Problem> {
         self.check_depth(1, place)?;
-        self.open.push(Frame { place, anchor, height: 1, part });
+        self.open.push(OpenCollection { place, anchor, height: 1, part });
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), Problem> {
         let mut frame = self.open.pop().expect("the parser ends only what it began");
         let content = match frame.part {
-            Part::Sequence(items) => Content::Sequence(items),
-            Part::Mapping(mut mapping) => {
+            CollectionItems::Sequence(items) => Content::Sequence(items),
+            CollectionItems::Mapping(mut mapping) => {
                 self.merge(&mut mapping)?;
                 let below = mapping.entries.iter().map(|entry| entry.value.height).max();
                 frame.height = frame.height.max(1 + below.unwrap_or(0));
@@ -241,7 +246,7 @@ impl Builder<'_> {
 
     /// Adds a finished node to the open container. `place` is the place of use; for an alias it
     /// differs from that of its target.
-    fn attach(&mut self, node: Rc<Node>, place: Place) -> Result<(), Problem> {
+    fn attach(&mut self, node: Rc<Node>, place: TextPosition) -> Result<(), Problem> {
         self.count(place)?;
         let Some(frame) = self.open.last_mut() else {
             self.root = (!node.is_null()).then_some(node);
@@ -249,8 +254,8 @@ impl Builder<'_> {
         };
         frame.height = frame.height.max(node.height + 1);
         match &mut frame.part {
-            Part::Sequence(items) => items.push(node),
-            Part::Mapping(mapping) => match mapping.key.take() {
+            CollectionItems::Sequence(items) => items.push(node),
+            CollectionItems::Mapping(mapping) => match mapping.key.take() {
                 None => return self.key(&node, place),
                 Some(key) if key.merge => mapping.merges.push(node),
                 Some(key) => mapping.entries.push(entry(key, node)),
@@ -261,7 +266,7 @@ impl Builder<'_> {
 
     /// Adds the next key of the innermost mapping. A repeated key is a problem, but parsing
     /// continues.
-    fn key(&mut self, node: &Node, place: Place) -> Result<(), Problem> {
+    fn key(&mut self, node: &Node, place: TextPosition) -> Result<(), Problem> {
         let key = match &node.content {
             Content::Scalar { text, plain } if !node.is_null() => {
                 Key { text: text.as_str().into(), place, merge: *plain && text == "<<" }
@@ -287,8 +292,8 @@ impl Builder<'_> {
     /// The innermost open container, if it is a mapping.
     fn open_mapping(&mut self) -> Option<&mut OpenMapping> {
         match &mut self.open.last_mut()?.part {
-            Part::Mapping(mapping) => Some(mapping),
-            Part::Sequence(_) => None,
+            CollectionItems::Mapping(mapping) => Some(mapping),
+            CollectionItems::Sequence(_) => None,
         }
     }
 
@@ -321,11 +326,11 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn not_mergeable(&self, place: Place) -> Problem {
+    fn not_mergeable(&self, place: TextPosition) -> Problem {
         self.problem(place, "'<<' takes a mapping or a list of mappings", None)
     }
 
-    fn count(&mut self, place: Place) -> Result<(), Problem> {
+    fn count(&mut self, place: TextPosition) -> Result<(), Problem> {
         self.nodes += 1;
         if self.nodes <= MAX_NODES {
             return Ok(());
@@ -334,14 +339,14 @@ impl Builder<'_> {
     }
 
     /// Checks that a node of this `height` stays within the maximum depth here.
-    fn check_depth(&self, height: usize, place: Place) -> Result<(), Problem> {
+    fn check_depth(&self, height: usize, place: TextPosition) -> Result<(), Problem> {
         if self.open.len() + height <= MAX_DEPTH {
             return Ok(());
         }
         Err(self.problem(place, &format!("more than {MAX_DEPTH} levels deep"), None))
     }
 
-    fn refuse_tag(&self, tag: Option<&Cow<'_, Tag>>, place: Place) -> Result<(), Problem> {
+    fn refuse_tag(&self, tag: Option<&Cow<'_, Tag>>, place: TextPosition) -> Result<(), Problem> {
         let Some(tag) = tag else { return Ok(()) };
         let name = match tag.is_yaml_core_schema() {
             true => format!("!!{}", tag.suffix),
@@ -351,7 +356,7 @@ impl Builder<'_> {
         Err(self.problem(place, &message, Some("remove it".into())))
     }
 
-    fn problem(&self, place: Place, message: &str, help: Option<String>) -> Problem {
+    fn problem(&self, place: TextPosition, message: &str, help: Option<String>) -> Problem {
         place.problem(self.file, format!("{}{message}", self.path()), help)
     }
 
@@ -367,8 +372,8 @@ impl Builder<'_> {
     /// The keys that lead here, as `services.web: `; empty at the top.
     fn path(&self) -> String {
         let keys = self.open.iter().filter_map(|frame| match &frame.part {
-            Part::Mapping(mapping) => mapping.key.as_ref().map(|key| &*key.text),
-            Part::Sequence(_) => None,
+            CollectionItems::Mapping(mapping) => mapping.key.as_ref().map(|key| &*key.text),
+            CollectionItems::Sequence(_) => None,
         });
         let keys: Vec<&str> = keys.collect();
         let keys = match keys.as_slice() {

@@ -22,11 +22,11 @@ pub(super) enum Value {
     /// The name in the key's list of choices.
     Choice(&'static str),
     Choices(Vec<&'static str>),
-    Text(Word),
+    Text(DisplayText),
     /// `command` as a text; `shell` decides whether it is split. Includes the shell syntax found in
     /// the text as written: the values of variables are data.
-    Line(Word, Option<ShellSyntax>),
-    Words(Vec<Word>),
+    Line(DisplayText, Option<ShellSyntax>),
+    Words(Vec<DisplayText>),
     ExitCodes(Vec<i32>),
     User {
         user: String,
@@ -42,7 +42,7 @@ pub(super) enum Value {
 
 /// A text, and the form that may be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct DisplayText {
     pub text: String,
     pub shown: String,
 }

@@ -1,17 +1,17 @@
 //! Applies hunks to a content: searches for each position as `patch` does, and explains each miss.
 
-use super::index::Index;
+use super::index::LineIndex;
 use super::{Hunk, Sign};
-use crate::content::{Endings, Nature, Observer};
+use crate::content::{ContentKind, LineEndings, Observer};
 use std::ops::Range;
 
 /// Maximum number of reported misses. A miss leaves the content unchanged, so a complete list is
 /// not needed.
-const MOST_MISSED: usize = 100;
+const MAX_REJECTED_HUNKS: usize = 100;
 
 /// The required precision of a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum MatchMode {
     /// Accepts only what `git apply` accepts: every line matches exactly, a hunk for line 1 is at
     /// the beginning, and a hunk without trailing context is at the end.
     AsGit,
@@ -24,32 +24,32 @@ pub enum How {
     },
 }
 
-impl Default for How {
-    fn default() -> How {
-        How::AsPatch { fuzz: 0, any_ends: false }
+impl Default for MatchMode {
+    fn default() -> MatchMode {
+        MatchMode::AsPatch { fuzz: 0, any_ends: false }
     }
 }
 
 /// Remaining budget of line comparisons for all hunks of a diff together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
+pub struct ComparisonBudget {
     /// Comparisons left to search for hunks away from their stated line.
     pub away: usize,
     /// Comparisons left to find the nearest match of hunks that miss.
     pub near: usize,
 }
 
-impl Default for Effort {
+impl Default for ComparisonBudget {
     /// The first limit exceeds the needs of any real diff: a hundred hunks, each a million lines
     /// away.
-    fn default() -> Effort {
-        Effort { away: 100_000_000, near: 2_000_000 }
+    fn default() -> ComparisonBudget {
+        ComparisonBudget { away: 100_000_000, near: 2_000_000 }
     }
 }
 
 /// A hunk that matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fitted {
+pub struct AppliedHunk {
     /// First line of the old content that it covers, from 1.
     pub line: usize,
     /// Distance from its stated line.
@@ -60,17 +60,17 @@ pub struct Fitted {
 
 /// A hunk that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missed {
+pub struct RejectedHunk {
     /// Its stated line, from 1.
     pub line: Option<usize>,
     /// The place where most of its lines match, if any do.
-    pub nearest: Option<Near>,
+    pub nearest: Option<NearestMatch>,
     /// The budget ran out before the whole content was searched.
     pub spent: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Near {
+pub struct NearestMatch {
     /// From 1.
     pub line: usize,
     pub same: usize,
@@ -83,20 +83,20 @@ pub struct Near {
 
 /// The result for one hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    Fits(Fitted),
-    Misses(Missed),
+pub enum HunkOutcome {
+    Fits(AppliedHunk),
+    Misses(RejectedHunk),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     pub content: Vec<u8>,
-    pub hunks: Vec<Fitted>,
+    pub hunks: Vec<AppliedHunk>,
 }
 
 /// Returns the content after all hunks. If one does not match, returns the outcome of each instead.
-pub fn apply(content: &[u8], hunks: &[Hunk], how: How) -> Result<Applied, Vec<Outcome>> {
-    apply_with(content, hunks, how, &mut Effort::default())
+pub fn apply(content: &[u8], hunks: &[Hunk], how: MatchMode) -> Result<Applied, Vec<HunkOutcome>> {
+    apply_with(content, hunks, how, &mut ComparisonBudget::default())
 }
 
 /// Like [`apply`], with the budget left by other files. Without any budget, a hunk is tried only at
@@ -104,38 +104,38 @@ pub fn apply(content: &[u8], hunks: &[Hunk], how: How) -> Result<Applied, Vec<Ou
 pub fn apply_with(
     content: &[u8],
     hunks: &[Hunk],
-    how: How,
-    effort: &mut Effort,
-) -> Result<Applied, Vec<Outcome>> {
+    how: MatchMode,
+    effort: &mut ComparisonBudget,
+) -> Result<Applied, Vec<HunkOutcome>> {
     let mut search = Search::of(content, how, effort);
     let (mut outcomes, mut missed) = (Vec::with_capacity(hunks.len()), 0);
     for hunk in hunks {
         let outcome = search.next(hunk);
-        missed += usize::from(matches!(outcome, Outcome::Misses(_)));
+        missed += usize::from(matches!(outcome, HunkOutcome::Misses(_)));
         outcomes.push(outcome);
-        if missed == MOST_MISSED {
+        if missed == MAX_REJECTED_HUNKS {
             break;
         }
     }
-    let fitted: Option<Vec<Fitted>> = outcomes
+    let fitted: Option<Vec<AppliedHunk>> = outcomes
         .iter()
         .map(|outcome| match outcome {
-            Outcome::Fits(fitted) => Some(*fitted),
-            Outcome::Misses(_) => None,
+            HunkOutcome::Fits(fitted) => Some(*fitted),
+            HunkOutcome::Misses(_) => None,
         })
         .collect();
     let Some(fitted) = fitted else { return Err(outcomes) };
     // A diff that contains `\r\n` itself means its other endings literally.
     let knows = hunks.iter().flat_map(|hunk| &hunk.lines).any(|it| it.text.ends_with(b"\r\n"));
-    let crlf = !knows && search.any_ends.is_some_and(|nature| nature.endings == Endings::CrLf);
+    let crlf = !knows && search.any_ends.is_some_and(|nature| nature.endings == LineEndings::CrLf);
     Ok(Applied { content: assembled(&search.lines, hunks, &fitted, crlf), hunks: fitted })
 }
 
 struct Search<'a> {
-    lines: Index<'a>,
-    how: How,
+    lines: LineIndex<'a>,
+    how: MatchMode,
     /// The properties of the content, if line endings may differ.
-    any_ends: Option<Nature>,
+    any_ends: Option<ContentKind>,
     /// Distance of the last hunk from its stated line; the next hunks are most likely as far off.
     shift: isize,
     /// Number of lines that earlier hunks added, minus those they removed.
@@ -144,11 +144,11 @@ struct Search<'a> {
     hunks: usize,
     /// Lines before this one belong to earlier hunks.
     free: usize,
-    effort: &'a mut Effort,
+    effort: &'a mut ComparisonBudget,
 }
 
 /// The result of a search for a hunk.
-enum Found {
+enum HunkLocation {
     At(usize),
     Nowhere,
     /// Not found, but the budget ran out before the search was complete.
@@ -157,13 +157,13 @@ enum Found {
 
 /// The comparison of line endings.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum EndingComparison {
     Same,
     Any,
 }
 
 /// The lines that a hunk expects in the old content, with its leading and trailing context.
-struct Wanted<'a> {
+struct HunkPattern<'a> {
     lines: Vec<&'a [u8]>,
     leading: usize,
     trailing: usize,
@@ -171,10 +171,10 @@ struct Wanted<'a> {
     first: bool,
 }
 
-impl<'a> Wanted<'a> {
-    fn of(hunk: &'a Hunk) -> Wanted<'a> {
-        let same = |line: &&super::Line| line.sign == Sign::Same;
-        Wanted {
+impl<'a> HunkPattern<'a> {
+    fn of(hunk: &'a Hunk) -> HunkPattern<'a> {
+        let same = |line: &&super::DiffLine| line.sign == Sign::Same;
+        HunkPattern {
             lines: hunk.before().collect(),
             leading: hunk.lines.iter().take_while(same).count(),
             trailing: hunk.lines.iter().rev().take_while(same).count(),
@@ -190,103 +190,128 @@ impl<'a> Wanted<'a> {
 
     /// The ways to compare its lines with those of a content, best first. Omits those that cannot
     /// match.
-    fn ends(&self, nature: Option<Nature>) -> &'static [Ends] {
-        let Some(Nature { endings, final_newline, .. }) = nature else { return &[Ends::Same] };
-        let has = |end: Endings| self.lines.iter().any(|line| end_of(line) == end);
-        let [lf, crlf, open] = [Endings::Lf, Endings::CrLf, Endings::None].map(has);
+    fn ends(&self, nature: Option<ContentKind>) -> &'static [EndingComparison] {
+        let Some(ContentKind { endings, final_newline, .. }) = nature else {
+            return &[EndingComparison::Same];
+        };
+        let has = |end: LineEndings| self.lines.iter().any(|line| end_of(line) == end);
+        let [lf, crlf, open] = [LineEndings::Lf, LineEndings::CrLf, LineEndings::None].map(has);
         match endings {
-            Endings::Lf if crlf => &[Ends::Any],
-            Endings::CrLf if lf => &[Ends::Any],
-            Endings::Lf | Endings::CrLf if final_newline && !open => &[Ends::Same],
-            Endings::None | Endings::Lf | Endings::CrLf | Endings::Cr | Endings::Mixed => {
-                &[Ends::Same, Ends::Any]
+            LineEndings::Lf if crlf => &[EndingComparison::Any],
+            LineEndings::CrLf if lf => &[EndingComparison::Any],
+            LineEndings::Lf | LineEndings::CrLf if final_newline && !open => {
+                &[EndingComparison::Same]
             }
+            LineEndings::None
+            | LineEndings::Lf
+            | LineEndings::CrLf
+            | LineEndings::Cr
+            | LineEndings::Mixed => &[EndingComparison::Same, EndingComparison::Any],
         }
     }
 }
 
 impl<'a> Search<'a> {
-    fn of(content: &'a [u8], how: How, effort: &'a mut Effort) -> Search<'a> {
-        let any_ends = matches!(how, How::AsPatch { any_ends: true, .. });
+    fn of(content: &'a [u8], how: MatchMode, effort: &'a mut ComparisonBudget) -> Search<'a> {
+        let any_ends = matches!(how, MatchMode::AsPatch { any_ends: true, .. });
         let any_ends = any_ends.then(|| Observer::look(content));
-        let lines = Index::of(content);
+        let lines = LineIndex::of(content);
         Search { lines, how, any_ends, shift: 0, grown: 0, hunks: 0, free: 0, effort }
     }
 
-    fn next(&mut self, hunk: &Hunk) -> Outcome {
-        let wanted = Wanted::of(hunk);
+    fn next(&mut self, hunk: &Hunk) -> HunkOutcome {
+        let wanted = HunkPattern::of(hunk);
         let said = wanted.place(hunk);
         let guess = said.map_or(self.free, |said| said.saturating_add_signed(self.shift));
         let (found, fuzz) = match self.how {
-            How::AsGit => (self.find_as_git(&wanted, hunk), 0),
-            How::AsPatch { fuzz, .. } => self.find_as_patch(&wanted, guess, fuzz),
+            MatchMode::AsGit => (self.find_as_git(&wanted, hunk), 0),
+            MatchMode::AsPatch { fuzz, .. } => self.find_as_patch(&wanted, guess, fuzz),
         };
-        if let Found::At(at) = found {
+        if let HunkLocation::At(at) = found {
             let offset = said.map_or(0, |said| distance(said, at));
             self.shift = said.map_or(self.shift, |_| offset);
             self.free = at + wanted.lines.len();
             self.grown += distance(wanted.lines.len(), hunk.after().count());
             self.hunks += 1;
-            return Outcome::Fits(Fitted { line: at + 1, offset, fuzz });
+            return HunkOutcome::Fits(AppliedHunk { line: at + 1, offset, fuzz });
         }
         let nearest = self.nearest(&wanted, guess.min(self.lines.count()));
         let (line, spent) =
-            (said.map(|said| said.saturating_add(1)), matches!(found, Found::Spent));
-        Outcome::Misses(Missed { line, nearest, spent })
+            (said.map(|said| said.saturating_add(1)), matches!(found, HunkLocation::Spent));
+        HunkOutcome::Misses(RejectedHunk { line, nearest, spent })
     }
 
     /// Finds the position that git uses. Git starts at the hunk's line in the new content and
     /// ignores earlier offsets.
-    fn find_as_git(&mut self, wanted: &Wanted<'_>, hunk: &Hunk) -> Found {
+    fn find_as_git(&mut self, wanted: &HunkPattern<'_>, hunk: &Hunk) -> HunkLocation {
         let count = wanted.lines.len();
-        let Some(last) = self.lines.count().checked_sub(count) else { return Found::Nowhere };
+        let Some(last) = self.lines.count().checked_sub(count) else {
+            return HunkLocation::Nowhere;
+        };
         let (all, at_end) = (0..count, wanted.trailing == 0);
-        let fits =
-            |at: usize| Found::at(at, self.alike(wanted, at, all.clone(), Ends::Same) == Ok(()));
+        let fits = |at: usize| {
+            HunkLocation::at(
+                at,
+                self.alike(wanted, at, all.clone(), EndingComparison::Same) == Ok(()),
+            )
+        };
         match (wanted.first, at_end) {
-            (true, _) if self.hunks > 0 || (at_end && last > 0) => Found::Nowhere,
+            (true, _) if self.hunks > 0 || (at_end && last > 0) => HunkLocation::Nowhere,
             (true, _) => fits(0),
             // Git would place a hunk without context or removed lines at the end, whatever line it
             // states.
-            (false, true) if last < self.free || count == 0 => Found::Nowhere,
+            (false, true) if last < self.free || count == 0 => HunkLocation::Nowhere,
             (false, true) => fits(last),
             (false, false) => {
                 let said = hunk.new.unwrap_or(0).saturating_sub(1);
                 let guess = said.saturating_add_signed(self.grown.saturating_neg()).min(last);
-                match self.search(wanted, guess, 0..last + 1, all, Ends::Same) {
+                match self.search(wanted, guess, 0..last + 1, all, EndingComparison::Same) {
                     // Git would apply it inside an earlier hunk.
-                    Found::At(at) if at < self.free => Found::Nowhere,
-                    found @ (Found::At(_) | Found::Nowhere | Found::Spent) => found,
+                    HunkLocation::At(at) if at < self.free => HunkLocation::Nowhere,
+                    found @ (HunkLocation::At(_) | HunkLocation::Nowhere | HunkLocation::Spent) => {
+                        found
+                    }
                 }
             }
         }
     }
 
     /// Finds the position with the least fuzz, and returns that fuzz.
-    fn find_as_patch(&mut self, wanted: &Wanted<'_>, guess: usize, fuzz: usize) -> (Found, usize) {
+    fn find_as_patch(
+        &mut self,
+        wanted: &HunkPattern<'_>,
+        guess: usize,
+        fuzz: usize,
+    ) -> (HunkLocation, usize) {
         let most = fuzz.min(wanted.leading.max(wanted.trailing));
         let mut spent = false;
         for fuzz in 0..=most {
             for ends in wanted.ends(self.any_ends) {
                 match self.find(wanted, guess, fuzz, *ends) {
-                    Found::At(at) => return (Found::At(at), fuzz),
-                    Found::Nowhere => {}
-                    Found::Spent => spent = true,
+                    HunkLocation::At(at) => return (HunkLocation::At(at), fuzz),
+                    HunkLocation::Nowhere => {}
+                    HunkLocation::Spent => spent = true,
                 }
             }
         }
-        (if spent { Found::Spent } else { Found::Nowhere }, 0)
+        (if spent { HunkLocation::Spent } else { HunkLocation::Nowhere }, 0)
     }
 
     /// Finds the position nearest to `guess` where the hunk matches with this fuzz.
-    fn find(&mut self, wanted: &Wanted<'_>, guess: usize, fuzz: usize, ends: Ends) -> Found {
+    fn find(
+        &mut self,
+        wanted: &HunkPattern<'_>,
+        guess: usize,
+        fuzz: usize,
+        ends: EndingComparison,
+    ) -> HunkLocation {
         let (count, all) = (wanted.lines.len(), self.lines.count());
         if count == 0 {
             // There are no lines to match: the hunk goes to its stated line or nowhere.
-            return Found::at(guess, guess <= all && guess >= self.free);
+            return HunkLocation::at(guess, guess <= all && guess >= self.free);
         }
         let Some(last) = all.checked_sub(count).filter(|last| *last >= self.free) else {
-            return Found::Nowhere;
+            return HunkLocation::Nowhere;
         };
         // A hunk with less leading than trailing context is at the beginning; one with less
         // trailing context is at the end.
@@ -295,11 +320,11 @@ impl<'a> Search<'a> {
         let after = (fuzz + wanted.trailing).checked_sub(longer);
         let inner = inner(count, before.unwrap_or(0), after.unwrap_or(0));
         match (before, after) {
-            (None, None) if wanted.first && last > 0 => Found::Nowhere,
+            (None, None) if wanted.first && last > 0 => HunkLocation::Nowhere,
             (None, _) if wanted.first => {
-                Found::at(0, self.free == 0 && self.alike(wanted, 0, inner, ends) == Ok(()))
+                HunkLocation::at(0, self.free == 0 && self.alike(wanted, 0, inner, ends) == Ok(()))
             }
-            (_, None) => Found::at(last, self.alike(wanted, last, inner, ends) == Ok(())),
+            (_, None) => HunkLocation::at(last, self.alike(wanted, last, inner, ends) == Ok(())),
             (_, Some(_)) => {
                 self.search(wanted, guess.clamp(self.free, last), self.free..last + 1, inner, ends)
             }
@@ -309,22 +334,22 @@ impl<'a> Search<'a> {
     /// Searches from the guess towards both ends of the range, downwards first.
     fn search(
         &mut self,
-        wanted: &Wanted<'_>,
+        wanted: &HunkPattern<'_>,
         guess: usize,
         places: Range<usize>,
         inner: Range<usize>,
-        ends: Ends,
-    ) -> Found {
+        ends: EndingComparison,
+    ) -> HunkLocation {
         let furthest = (guess - places.start).max(places.end - 1 - guess);
         for offset in 0..=furthest {
             if offset > 0 && self.effort.away == 0 {
-                return Found::Spent;
+                return HunkLocation::Spent;
             }
             let down = Some(guess + offset).filter(|at| *at < places.end);
             let up = guess.checked_sub(offset).filter(|at| offset > 0 && *at >= places.start);
             for at in [down, up].into_iter().flatten() {
                 match self.alike(wanted, at, inner.clone(), ends) {
-                    Ok(()) => return Found::At(at),
+                    Ok(()) => return HunkLocation::At(at),
                     Err(compared) if offset > 0 => {
                         self.effort.away = self.effort.away.saturating_sub(compared);
                     }
@@ -332,17 +357,17 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        Found::Nowhere
+        HunkLocation::Nowhere
     }
 
     /// Compares these lines of the hunk with the content. On a mismatch, returns the number of
     /// comparisons.
     fn alike(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &HunkPattern<'_>,
         at: usize,
         inner: Range<usize>,
-        ends: Ends,
+        ends: EndingComparison,
     ) -> Result<(), usize> {
         let begin = inner.start;
         let mut differs = inner.filter(|line| {
@@ -353,20 +378,23 @@ impl<'a> Search<'a> {
     }
 
     /// A hunk line without an ending is the last one, whatever ending the content has there.
-    fn same(&self, wanted: &[u8], there: &[u8], at: usize, ends: Ends) -> bool {
+    fn same(&self, wanted: &[u8], there: &[u8], at: usize, ends: EndingComparison) -> bool {
         let last = || wanted.ends_with(b"\n") || at + 1 == self.lines.count();
         wanted == there
-            || (ends == Ends::Any && without_end(wanted) == without_end(there) && last())
+            || (ends == EndingComparison::Any
+                && without_end(wanted) == without_end(there)
+                && last())
     }
 
     /// Finds the place where most of its lines match.
-    fn nearest(&mut self, wanted: &Wanted<'_>, guess: usize) -> Option<Near> {
+    fn nearest(&mut self, wanted: &HunkPattern<'_>, guess: usize) -> Option<NearestMatch> {
         let of = wanted.lines.len();
         let places = (self.effort.near / of.max(1)).min(self.lines.count());
         self.effort.near -= places * of;
         let begin = guess.saturating_sub(places / 2);
         let end = self.lines.count().min(begin.saturating_add(places));
-        let ends = if self.any_ends.is_some() { Ends::Any } else { Ends::Same };
+        let ends =
+            if self.any_ends.is_some() { EndingComparison::Any } else { EndingComparison::Same };
         let same = |(number, (wanted, there)): &(usize, (&&[u8], &[u8]))| {
             self.same(wanted, there, *number, ends)
         };
@@ -381,7 +409,7 @@ impl<'a> Search<'a> {
         let compared = self.alike(wanted, at, 0..of, ends);
         // Every line matches, but at a place where the hunk may not go.
         let differs = compared.err().map_or(0, |compared| compared - 1);
-        Some(Near {
+        Some(NearestMatch {
             line: at + 1,
             same,
             of,
@@ -392,9 +420,9 @@ impl<'a> Search<'a> {
     }
 }
 
-impl Found {
-    fn at(at: usize, fits: bool) -> Found {
-        if fits { Found::At(at) } else { Found::Nowhere }
+impl HunkLocation {
+    fn at(at: usize, fits: bool) -> HunkLocation {
+        if fits { HunkLocation::At(at) } else { HunkLocation::Nowhere }
     }
 }
 
@@ -410,11 +438,11 @@ fn distance(from: usize, to: usize) -> isize {
 }
 
 /// The ending of a single line.
-fn end_of(line: &[u8]) -> Endings {
+fn end_of(line: &[u8]) -> LineEndings {
     match line {
-        [.., b'\r', b'\n'] => Endings::CrLf,
-        [.., b'\n'] => Endings::Lf,
-        _ => Endings::None,
+        [.., b'\r', b'\n'] => LineEndings::CrLf,
+        [.., b'\n'] => LineEndings::Lf,
+        _ => LineEndings::None,
     }
 }
 
@@ -425,7 +453,7 @@ fn without_end(line: &[u8]) -> &[u8] {
     }
 }
 
-fn assembled(lines: &Index<'_>, hunks: &[Hunk], fitted: &[Fitted], crlf: bool) -> Vec<u8> {
+fn assembled(lines: &LineIndex<'_>, hunks: &[Hunk], fitted: &[AppliedHunk], crlf: bool) -> Vec<u8> {
     let end: &[u8] = if crlf { b"\r\n" } else { b"\n" };
     let (mut content, mut at) = (Vec::with_capacity(lines.range(0..lines.count()).len()), 0);
     for (hunk, fitted) in hunks.iter().zip(fitted) {

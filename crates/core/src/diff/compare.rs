@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Maximum number of differences on the way to the middle. Nobody reads more one by one, so the
 /// rest becomes one block. Time grows with the square of this number.
-const MOST: usize = 4096;
+const MAX_EDIT_DISTANCE: usize = 4096;
 
 /// A range of old lines and the range of new lines that replaces it. Line numbers start at 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,14 +59,14 @@ fn divide(old: &[usize], new: &[usize], at: (usize, usize), blocks: &mut Vec<Blo
 }
 
 /// The furthest point on each diagonal for a number of differences.
-struct Reach {
+struct FurthestPoints {
     furthest: Vec<usize>,
     zero: usize,
 }
 
-impl Reach {
-    fn new(most: usize) -> Reach {
-        Reach { furthest: vec![0; 2 * most + 3], zero: most + 1 }
+impl FurthestPoints {
+    fn new(most: usize) -> FurthestPoints {
+        FurthestPoints { furthest: vec![0; 2 * most + 3], zero: most + 1 }
     }
 
     fn at(&mut self, diagonal: isize) -> &mut usize {
@@ -86,8 +86,8 @@ impl Reach {
 fn middle(old: &[usize], new: &[usize]) -> Option<(usize, usize)> {
     let (rows, columns) = (old.len() as isize, new.len() as isize);
     let delta = rows - columns;
-    let most = ((old.len() + new.len()).div_ceil(2)).min(MOST);
-    let (mut forward, mut backward) = (Reach::new(most), Reach::new(most));
+    let most = ((old.len() + new.len()).div_ceil(2)).min(MAX_EDIT_DISTANCE);
+    let (mut forward, mut backward) = (FurthestPoints::new(most), FurthestPoints::new(most));
     for differences in 0..=most as isize {
         for diagonal in (-differences..=differences).rev().step_by(2) {
             let begin = forward.step(differences, diagonal);

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 /// Maximum number of stored line starts. For a content with more lines, only every n-th start is
 /// stored, and the lines after it are counted from there.
-const MOST: usize = 4 << 20;
+const MAX_INDEXED_LINES: usize = 4 << 20;
 
-pub(super) struct Index<'a> {
+pub(super) struct LineIndex<'a> {
     content: &'a [u8],
     /// The start of every n-th line.
     starts: Vec<usize>,
@@ -14,12 +14,12 @@ pub(super) struct Index<'a> {
     count: usize,
 }
 
-impl<'a> Index<'a> {
-    pub(super) fn of(content: &'a [u8]) -> Index<'a> {
-        Index::with(content, MOST)
+impl<'a> LineIndex<'a> {
+    pub(super) fn of(content: &'a [u8]) -> LineIndex<'a> {
+        LineIndex::with(content, MAX_INDEXED_LINES)
     }
 
-    fn with(content: &'a [u8], most: usize) -> Index<'a> {
+    fn with(content: &'a [u8], most: usize) -> LineIndex<'a> {
         let open = content.last().is_some_and(|last| *last != b'\n');
         let count = memchr::memchr_iter(b'\n', content).count() + usize::from(open);
         let every = count / most + 1;
@@ -28,7 +28,7 @@ impl<'a> Index<'a> {
         // A start at the end of the content is not a line.
         let mut kept = Vec::with_capacity(count / every + 1);
         kept.extend(starts.take(count.div_ceil(every)));
-        Index { content, starts: kept, every, count }
+        LineIndex { content, starts: kept, every, count }
     }
 
     /// Number of lines.
@@ -75,7 +75,7 @@ mod tests {
         #[test]
         fn lines_are_the_same_however_few_places_are_kept(content in "[ab\n]{0,40}", most in 1usize..20) {
             let (content, expected) = (content.as_bytes(), lines(content.as_bytes()));
-            let index = Index::with(content, most);
+            let index = LineIndex::with(content, most);
             prop_assert!(index.starts.len() <= most + 1, "{} of {most}", index.starts.len());
             prop_assert_eq!(index.count(), expected.len());
             for from in 0..=expected.len() {
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn very_many_lines_take_little_memory() {
-        let content = vec![b'\n'; 3 * MOST];
-        let index = Index::of(&content);
-        assert_eq!(index.count(), 3 * MOST);
-        assert!(index.starts.capacity() <= MOST, "{}", index.starts.capacity());
-        assert_eq!(index.get(3 * MOST - 1), Some(&b"\n"[..]));
+        let content = vec![b'\n'; 3 * MAX_INDEXED_LINES];
+        let index = LineIndex::of(&content);
+        assert_eq!(index.count(), 3 * MAX_INDEXED_LINES);
+        assert!(index.starts.capacity() <= MAX_INDEXED_LINES, "{}", index.starts.capacity());
+        assert_eq!(index.get(3 * MAX_INDEXED_LINES - 1), Some(&b"\n"[..]));
     }
 }

@@ -1,11 +1,11 @@
 //! Groups differences into hunks and writes a diff that `patch` and `git apply` can read.
 
-use super::{Block, Hunk, Line, Patch, Sign, compare, lines};
+use super::{Block, DiffLine, Hunk, Patch, Sign, compare, lines};
 use std::ops::Range;
 
 /// The file names of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Names<'a> {
+pub enum FileNames<'a> {
     /// The file is created.
     Made(&'a str),
     /// The file is removed.
@@ -15,13 +15,13 @@ pub enum Names<'a> {
 }
 
 /// Returns the diff between two contents with `around` context lines; empty if they are equal.
-pub fn unified(names: Names<'_>, old: &[u8], new: &[u8], around: usize) -> Vec<u8> {
+pub fn unified(names: FileNames<'_>, old: &[u8], new: &[u8], around: usize) -> Vec<u8> {
     unified_of(names, &compare(old, new), old, new, around)
 }
 
 /// Like [`unified`], for differences that are already known.
 pub fn unified_of(
-    names: Names<'_>,
+    names: FileNames<'_>,
     blocks: &[Block],
     old: &[u8],
     new: &[u8],
@@ -30,10 +30,10 @@ pub fn unified_of(
     let hunks = hunks(blocks, old, new, around);
     let name = |side: &str, path: &str| Some(format!("{side}/{path}").into_bytes());
     let (before, after) = match names {
-        Names::Made(path) => (None, name("b", path)),
-        Names::Removed(path) => (name("a", path), None),
-        Names::Changed(path) => (name("a", path), name("b", path)),
-        Names::Moved(from, to) => (name("a", from), name("b", to)),
+        FileNames::Made(path) => (None, name("b", path)),
+        FileNames::Removed(path) => (name("a", path), None),
+        FileNames::Changed(path) => (name("a", path), name("b", path)),
+        FileNames::Moved(from, to) => (name("a", from), name("b", to)),
     };
     write(&[Patch { old: before, new: after, hunks, ..Patch::default() }])
 }
@@ -57,8 +57,8 @@ fn hunks(blocks: &[Block], old: &[u8], new: &[u8], around: usize) -> Vec<Hunk> {
 }
 
 fn hunk(group: &[Block], before: &[&[u8]], after: &[&[u8]], around: usize) -> Hunk {
-    let line = |sign: Sign, text: &&[u8]| Line { sign, text: text.to_vec() };
-    let all = |sign: Sign, from: &[&[u8]], range: Range<usize>| -> Vec<Line> {
+    let line = |sign: Sign, text: &&[u8]| DiffLine { sign, text: text.to_vec() };
+    let all = |sign: Sign, from: &[&[u8]], range: Range<usize>| -> Vec<DiffLine> {
         from[range].iter().map(|text| line(sign, text)).collect()
     };
     let (first, last) = (&group[0], &group[group.len() - 1]);
@@ -73,7 +73,7 @@ fn hunk(group: &[Block], before: &[&[u8]], after: &[&[u8]], around: usize) -> Hu
     }
     made.extend(all(Sign::Same, before, at..end));
     let new_begin = first.new.start - (first.old.start - begin);
-    let counts = |other: Sign| made.iter().any(|line: &Line| line.sign != other);
+    let counts = |other: Sign| made.iter().any(|line: &DiffLine| line.sign != other);
     // An empty side is written as the number of the line before it.
     let old = begin + usize::from(counts(Sign::New));
     let new = new_begin + usize::from(counts(Sign::Gone));

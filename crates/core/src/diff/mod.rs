@@ -1,4 +1,4 @@
-//! Line-by-line differences between two contents: computed, written as a unified diff, parsed, and
+//! DiffLine-by-line differences between two contents: computed, written as a unified diff, parsed, and
 //! applied.
 //!
 //! Contents are bytes, and a line includes its ending. Lines that are not UTF-8, end with `\r\n` or
@@ -14,9 +14,12 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, Effort, Fitted, How, Missed, Near, Outcome, apply, apply_with};
+pub use apply::{
+    Applied, AppliedHunk, ComparisonBudget, HunkOutcome, MatchMode, NearestMatch, RejectedHunk,
+    apply, apply_with,
+};
 pub use compare::{Block, compare};
-pub use make::{Names, unified, unified_of, write};
+pub use make::{FileNames, unified, unified_of, write};
 pub use parse::{BadDiff, Reading, parse};
 
 /// The role of a line in a hunk.
@@ -30,7 +33,7 @@ pub enum Sign {
 
 /// A line of a hunk, with its ending if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct DiffLine {
     pub sign: Sign,
     pub text: Vec<u8>,
 }
@@ -43,7 +46,7 @@ pub struct Hunk {
     pub old: Option<usize>,
     /// Number of the first new line, with the same rules.
     pub new: Option<usize>,
-    pub lines: Vec<Line>,
+    pub lines: Vec<DiffLine>,
 }
 
 impl Hunk {

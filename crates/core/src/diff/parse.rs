@@ -1,7 +1,7 @@
 //! Parses the unified diffs of `diff -u` and `git diff`, and in lenient mode those that people and
 //! assistants write by hand.
 
-use super::{Hunk, Line, Patch, Relation, Sign};
+use super::{DiffLine, Hunk, Patch, Relation, Sign};
 
 /// The strictness of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the stated number of lines of each side.
-    fn counted(&mut self, mut old: usize, mut new: usize) -> Result<Vec<Line>, BadDiff> {
+    fn counted(&mut self, mut old: usize, mut new: usize) -> Result<Vec<DiffLine>, BadDiff> {
         let mut lines = Vec::new();
         while old > 0 || new > 0 {
             let Some(line) = self.peek().and_then(body) else {
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads all lines that look like part of the hunk.
-    fn uncounted(&mut self) -> Result<Vec<Line>, BadDiff> {
+    fn uncounted(&mut self) -> Result<Vec<DiffLine>, BadDiff> {
         let mut lines = Vec::new();
         while self.goes_on() {
             let Some(line) = self.peek().and_then(body) else { break };
@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Removes the ending of the last line if a mark says that it has none.
-    fn take_mark(&mut self, lines: &mut [Line]) {
+    fn take_mark(&mut self, lines: &mut [DiffLine]) {
         if self.peek().is_some_and(|line| line.starts_with(b"\\"))
             && let Some(last) = lines.last_mut()
         {
@@ -360,7 +360,7 @@ fn is_commit(line: &[u8]) -> bool {
 }
 
 /// Parses a line of a hunk. An empty line is a context line whose blank an editor removed.
-fn body(line: &[u8]) -> Option<Line> {
+fn body(line: &[u8]) -> Option<DiffLine> {
     let (sign, text) = match line {
         [b' ', text @ ..] => (Sign::Same, text),
         [b'-', text @ ..] => (Sign::Gone, text),
@@ -373,7 +373,7 @@ fn body(line: &[u8]) -> Option<Line> {
     if text.last() != Some(&b'\n') {
         text.push(b'\n');
     }
-    Some(Line { sign, text })
+    Some(DiffLine { sign, text })
 }
 
 /// Parses `@@ -1,2 +3,4 @@`: first line and number of lines of both sides.

@@ -7,19 +7,19 @@ mod nearest;
 
 pub use nearest::Candidate;
 
-use crate::content::{Endings, Observer};
+use crate::content::{LineEndings, Observer};
 use memchr::memmem;
 use std::borrow::Cow;
 
 /// Maximum number of lines reported for an ambiguous text: enough to see which one was meant.
-const MOST_TOLD: usize = 20;
+const MAX_REPORTED: usize = 20;
 
 /// Maximum number of places whose lines are reported, for all edits together. There may be as many
 /// places as bytes.
-pub const MOST_PLACES: usize = 100;
+pub const MAX_MATCHES: usize = 100;
 
 /// Maximum size of a result in bytes. A larger one is a mistake or an attempt to exhaust memory.
-pub const LARGEST: usize = 256 << 20;
+pub const MAX_EDIT_BYTES: usize = 256 << 20;
 
 /// A text and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,14 +32,14 @@ pub struct Edit {
 
 /// A content after all edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edited {
+pub struct EditResult {
     pub content: Vec<u8>,
-    pub places: Places,
+    pub places: EditPositions,
 }
 
 /// The places of the edits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct EditPositions {
     pub count: usize,
     /// Line numbers (from 1) of the first places, counted when each edit was made.
     pub lines: Vec<usize>,
@@ -47,7 +47,7 @@ pub struct Places {
 
 /// The reason an edit cannot be made. Edits are numbered from 0, lines from 1.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Misfit {
+pub enum EditError {
     /// The text to replace is empty.
     Empty {
         edit: usize,
@@ -73,29 +73,29 @@ pub enum Misfit {
 }
 
 /// Makes all edits in order.
-pub fn edit(content: &[u8], edits: &[Edit]) -> Result<Edited, Misfit> {
+pub fn edit(content: &[u8], edits: &[Edit]) -> Result<EditResult, EditError> {
     let endings = Observer::look(content).endings;
-    let (mut content, mut places) = (Cow::Borrowed(content), Places::default());
+    let (mut content, mut places) = (Cow::Borrowed(content), EditPositions::default());
     for (number, edit) in edits.iter().enumerate() {
         content = Cow::Owned(one(&content, edit, endings, number, &mut places)?);
     }
-    Ok(Edited { content: content.into_owned(), places })
+    Ok(EditResult { content: content.into_owned(), places })
 }
 
 fn one(
     content: &[u8],
     edit: &Edit,
-    endings: Endings,
+    endings: LineEndings,
     number: usize,
-    places: &mut Places,
-) -> Result<Vec<u8>, Misfit> {
+    places: &mut EditPositions,
+) -> Result<Vec<u8>, EditError> {
     if edit.old == edit.new {
-        return Err(Misfit::Same { edit: number });
+        return Err(EditError::Same { edit: number });
     }
     if edit.old.is_empty() {
         // An empty text has a clear position only in an empty content.
         if !content.is_empty() {
-            return Err(Misfit::Empty { edit: number });
+            return Err(EditError::Empty { edit: number });
         }
         places.add(1, vec![1]);
         return Ok(edit.new.clone());
@@ -104,17 +104,18 @@ fn one(
     match found.count {
         0 => {
             let near = nearest::candidates(content, &edit.old);
-            Err(Misfit::Missing { edit: number, near })
+            Err(EditError::Missing { edit: number, near })
         }
         count if count > 1 && !edit.all => {
-            let lines = lines_of(content, &found.first[..found.first.len().min(MOST_TOLD)]);
-            Err(Misfit::Ambiguous { edit: number, count, lines })
+            let lines = lines_of(content, &found.first[..found.first.len().min(MAX_REPORTED)]);
+            Err(EditError::Ambiguous { edit: number, count, lines })
         }
         count => {
-            let new = if endings == Endings::CrLf { Ends::CrLf } else { ends }.of(&edit.new);
+            let new =
+                if endings == LineEndings::CrLf { EndingMode::CrLf } else { ends }.of(&edit.new);
             let size = count.checked_mul(new.len()).and_then(|it| it.checked_add(content.len()));
-            if size.is_none_or(|size| size > LARGEST) {
-                return Err(Misfit::TooLarge { edit: number });
+            if size.is_none_or(|size| size > MAX_EDIT_BYTES) {
+                return Err(EditError::TooLarge { edit: number });
             }
             places.add(count, lines_of(content, &found.first));
             Ok(replaced(content, &old, &new, &found))
@@ -122,44 +123,44 @@ fn one(
     }
 }
 
-impl Places {
+impl EditPositions {
     fn add(&mut self, count: usize, lines: Vec<usize>) {
         self.count += count;
-        let room = MOST_PLACES - self.lines.len();
+        let room = MAX_MATCHES - self.lines.len();
         self.lines.extend(lines.into_iter().take(room));
     }
 }
 
 /// The treatment of line endings in a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum EndingMode {
     AsGiven,
     CrLf,
     Lf,
 }
 
-impl Ends {
+impl EndingMode {
     fn of(self, text: &[u8]) -> Vec<u8> {
         match self {
-            Ends::AsGiven => text.to_vec(),
-            Ends::CrLf => with_crlf(text),
-            Ends::Lf => with_lf(text),
+            EndingMode::AsGiven => text.to_vec(),
+            EndingMode::CrLf => with_crlf(text),
+            EndingMode::Lf => with_lf(text),
         }
     }
 }
 
 /// The occurrences of a text: their number, and the first positions.
-struct Found {
+struct TextMatches {
     count: usize,
     first: Vec<usize>,
 }
 
-impl Found {
-    fn of(content: &[u8], text: &[u8]) -> Found {
-        let mut found = Found { count: 0, first: Vec::new() };
+impl TextMatches {
+    fn of(content: &[u8], text: &[u8]) -> TextMatches {
+        let mut found = TextMatches { count: 0, first: Vec::new() };
         for place in memmem::find_iter(content, text) {
             found.count += 1;
-            if found.first.len() < MOST_PLACES {
+            if found.first.len() < MAX_MATCHES {
                 found.first.push(place);
             }
         }
@@ -168,14 +169,14 @@ impl Found {
 }
 
 /// Returns the endings with which a text occurs, the text with these endings, and its occurrences.
-fn find(content: &[u8], text: &[u8]) -> (Ends, Vec<u8>, Found) {
-    let others = [Ends::CrLf, Ends::Lf].into_iter().filter(|_| text.contains(&b'\n'));
-    let mut found = std::iter::once(Ends::AsGiven).chain(others).map(|ends| {
+fn find(content: &[u8], text: &[u8]) -> (EndingMode, Vec<u8>, TextMatches) {
+    let others = [EndingMode::CrLf, EndingMode::Lf].into_iter().filter(|_| text.contains(&b'\n'));
+    let mut found = std::iter::once(EndingMode::AsGiven).chain(others).map(|ends| {
         let text = ends.of(text);
-        let found = Found::of(content, &text);
+        let found = TextMatches::of(content, &text);
         (ends, text, found)
     });
-    let none = || (Ends::AsGiven, text.to_vec(), Found { count: 0, first: Vec::new() });
+    let none = || (EndingMode::AsGiven, text.to_vec(), TextMatches { count: 0, first: Vec::new() });
     found.find(|(_, _, found)| found.count > 0).unwrap_or_else(none)
 }
 
@@ -204,7 +205,7 @@ pub fn with_crlf(text: &[u8]) -> Vec<u8> {
     crlf
 }
 
-fn replaced(content: &[u8], old: &[u8], new: &[u8], found: &Found) -> Vec<u8> {
+fn replaced(content: &[u8], old: &[u8], new: &[u8], found: &TextMatches) -> Vec<u8> {
     let gone = found.count * old.len();
     let mut edited = Vec::with_capacity(content.len() - gone + found.count * new.len());
     let mut at = 0;

@@ -1,18 +1,18 @@
 //! Finds the places nearest to a text that does not occur, for callers that typed it from memory.
 
 /// Maximum number of reported places.
-const MOST: usize = 3;
+const MAX_CANDIDATES: usize = 3;
 
 /// Minimum likeness of two related texts.
 const ALIKE: f64 = 0.5;
 
 /// Maximum number of lines of the text to compare, and of the content to examine. Both are far more
 /// than an edit needs, and few enough to be fast for a text that is in no file.
-const MOST_LINES: usize = 40;
-const MOST_PLACES: usize = 50_000;
+const MAX_LINES: usize = 40;
+const MAX_POSITIONS: usize = 50_000;
 
 /// Maximum length of a reported line: enough to recognise it.
-const LONGEST: usize = 200;
+const MAX_LINE_BYTES: usize = 200;
 
 /// Maximum number of lines for which similar lines count, not only equal ones.
 const FEW: usize = 3;
@@ -32,8 +32,9 @@ pub struct Candidate {
 
 /// Returns the nearest places, best first.
 pub(super) fn candidates(content: &[u8], text: &[u8]) -> Vec<Candidate> {
-    let wanted: Vec<Known> = lines(text).take(MOST_LINES).map(Known::of).collect();
-    let there: Vec<Known> = lines(content).take(MOST_PLACES).map(Known::of).collect();
+    let wanted: Vec<NormalizedLine> = lines(text).take(MAX_LINES).map(NormalizedLine::of).collect();
+    let there: Vec<NormalizedLine> =
+        lines(content).take(MAX_POSITIONS).map(NormalizedLine::of).collect();
     // A long text is recognised by its equal lines alone.
     let few = wanted.len() <= FEW;
     let mut pairs: Vec<Pairs> = wanted.iter().filter(|_| few).map(Pairs::of).collect();
@@ -45,7 +46,7 @@ pub(super) fn candidates(content: &[u8], text: &[u8]) -> Vec<Candidate> {
     let mut kept: Vec<(f64, usize)> = Vec::new();
     for (likeness, at) in found {
         let apart = |(_, other): &(f64, usize)| other.abs_diff(at) >= wanted.len();
-        if kept.len() < MOST && kept.iter().all(apart) {
+        if kept.len() < MAX_CANDIDATES && kept.iter().all(apart) {
             kept.push((likeness, at));
         }
     }
@@ -63,19 +64,19 @@ pub(super) fn candidates(content: &[u8], text: &[u8]) -> Vec<Candidate> {
 }
 
 /// A line prepared for comparison.
-struct Known {
+struct NormalizedLine {
     shown: String,
     /// Without white space.
     words: String,
 }
 
-impl Known {
-    fn of(line: &[u8]) -> Known {
-        let line = &line[..line.len().min(4 * LONGEST)];
+impl NormalizedLine {
+    fn of(line: &[u8]) -> NormalizedLine {
+        let line = &line[..line.len().min(4 * MAX_LINE_BYTES)];
         let text = String::from_utf8_lossy(line);
-        let shown: String = text.trim_end().chars().take(LONGEST).collect();
+        let shown: String = text.trim_end().chars().take(MAX_LINE_BYTES).collect();
         let words = shown.split_whitespace().collect();
-        Known { shown, words }
+        NormalizedLine { shown, words }
     }
 }
 
@@ -94,14 +95,14 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn of(line: &Known) -> Pairs {
+    fn of(line: &NormalizedLine) -> Pairs {
         let mut counts = vec![0; 1 << 16];
         let all = pairs(line).map(|pair| counts[pair] += 1).count();
         Pairs { counts, all, shared: Vec::with_capacity(all) }
     }
 
     /// Twice the shared pairs, divided by the pairs of both lines (the Sørensen–Dice coefficient).
-    fn likeness(&mut self, other: &Known) -> f64 {
+    fn likeness(&mut self, other: &NormalizedLine) -> f64 {
         self.shared.clear();
         let mut all = self.all;
         for pair in pairs(other) {
@@ -118,14 +119,14 @@ impl Pairs {
     }
 }
 
-fn pairs(line: &Known) -> impl Iterator<Item = usize> {
+fn pairs(line: &NormalizedLine) -> impl Iterator<Item = usize> {
     line.words.as_bytes().windows(2).map(|pair| usize::from(pair[0]) << 8 | usize::from(pair[1]))
 }
 
 /// The share of a text that matches here. A line equal except for white space counts fully, a
 /// similar one in part.
-fn likeness(wanted: &[Known], pairs: &mut [Pairs], there: &[Known]) -> f64 {
-    let one = |(number, (wanted, there)): (usize, (&Known, &Known))| match (
+fn likeness(wanted: &[NormalizedLine], pairs: &mut [Pairs], there: &[NormalizedLine]) -> f64 {
+    let one = |(number, (wanted, there)): (usize, (&NormalizedLine, &NormalizedLine))| match (
         wanted.words == there.words,
         pairs.get_mut(number),
     ) {
@@ -159,7 +160,7 @@ mod tests {
     proptest! {
         #[test]
         fn lines_are_as_alike_as_the_reference_says(one in "[ab c]{0,12}", other in "[ab c]{0,12}") {
-            let (one, other) = (Known::of(one.as_bytes()), Known::of(other.as_bytes()));
+            let (one, other) = (NormalizedLine::of(one.as_bytes()), NormalizedLine::of(other.as_bytes()));
             prop_assume!(one.words != other.words);
             let mut pairs = Pairs::of(&one);
             let expected = strsim::sorensen_dice(&one.words, &other.words);

@@ -31,11 +31,11 @@ fn edits_are_made_one_after_the_other() {
 
 #[test]
 fn of_very_many_places_the_first_are_told_and_all_are_edited() {
-    let many = "a".repeat(3 * MOST_PLACES);
+    let many = "a".repeat(3 * MAX_MATCHES);
     let edited = edit(many.as_bytes(), &[all("a", "bc\n"), all("c", "d")]).unwrap();
-    assert_eq!(edited.content, "bd\n".repeat(3 * MOST_PLACES).into_bytes());
+    assert_eq!(edited.content, "bd\n".repeat(3 * MAX_MATCHES).into_bytes());
     assert_eq!(edited.content.len(), edited.content.capacity(), "room for nothing else");
-    assert_eq!((edited.places.count, edited.places.lines.len()), (6 * MOST_PLACES, MOST_PLACES));
+    assert_eq!((edited.places.count, edited.places.lines.len()), (6 * MAX_MATCHES, MAX_MATCHES));
     assert!(edited.places.lines.iter().all(|line| *line == 1));
 }
 
@@ -53,13 +53,15 @@ fn the_ends_of_lines_are_the_files() {
 fn none_is_made_if_one_cannot_be() {
     let misfit = |content: &str, edits: &[Edit]| edit(content.as_bytes(), edits).unwrap_err();
     let missing = misfit("a\nb\n", &[change("a", "A"), change("c", "C")]);
-    assert!(matches!(missing, Misfit::Missing { edit: 1, .. }), "{missing:?}");
+    assert!(matches!(missing, EditError::Missing { edit: 1, .. }), "{missing:?}");
     let twice = misfit("a\na\nb a\n", &[change("a", "A")]);
-    assert_eq!(twice, Misfit::Ambiguous { edit: 0, count: 3, lines: vec![1, 2, 3] });
-    assert_eq!(misfit("a", &[change("a", "a")]), Misfit::Same { edit: 0 });
-    assert_eq!(misfit("a", &[change("", "x")]), Misfit::Empty { edit: 0 });
+    assert_eq!(twice, EditError::Ambiguous { edit: 0, count: 3, lines: vec![1, 2, 3] });
+    assert_eq!(misfit("a", &[change("a", "a")]), EditError::Same { edit: 0 });
+    assert_eq!(misfit("a", &[change("", "x")]), EditError::Empty { edit: 0 });
     let many = misfit(&"x\n".repeat(50), &[change("x", "y")]);
-    assert!(matches!(many, Misfit::Ambiguous { count: 50, lines, .. } if lines.len() == MOST_TOLD));
+    assert!(
+        matches!(many, EditError::Ambiguous { count: 50, lines, .. } if lines.len() == MAX_REPORTED)
+    );
 }
 
 #[test]
@@ -68,7 +70,7 @@ fn what_is_nearly_there_is_told() {
         "fn main() {\n    let x = 1;\n    call(x);\n}\n\nfn other() {\n    let y = 2;\n}\n";
     let near = |text: &str| {
         let misfit = edit(content.as_bytes(), &[change(text, "new")]).unwrap_err();
-        let Misfit::Missing { near, .. } = misfit else { panic!("{misfit:?}") };
+        let EditError::Missing { near, .. } = misfit else { panic!("{misfit:?}") };
         near
     };
     let found = near("let  x = 1;\n\tcall(x);\n");
@@ -91,10 +93,10 @@ proptest! {
         let count = content.matches(&old).count();
         let one = edit(content.as_bytes(), &[change(&old, &new)]);
         match count {
-            0 => prop_assert!(matches!(one, Err(Misfit::Missing { .. })), "missing"),
+            0 => prop_assert!(matches!(one, Err(EditError::Missing { .. })), "missing"),
             1 => prop_assert_eq!(one.unwrap().content, content.replacen(&old, &new, 1).into_bytes()),
             many => {
-                let told = matches!(one, Err(Misfit::Ambiguous { count, .. }) if count == many);
+                let told = matches!(one, Err(EditError::Ambiguous { count, .. }) if count == many);
                 prop_assert!(told, "ambiguous");
             }
         }

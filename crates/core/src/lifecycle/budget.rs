@@ -5,7 +5,7 @@ use crate::time::{Millis, Mono};
 
 /// Maximum number of remembered restarts, which bounds the memory of a service. The configuration
 /// allows no higher `max_restarts`; without a limit nothing is remembered.
-const MAX_REMEMBERED: usize = RestartSpec::MOST_RESTARTS as usize;
+const MAX_REMEMBERED: usize = RestartSpec::MAX_RESTARTS as usize;
 
 /// The crash restarts of a service: those in the window, and the number in a row without a stable
 /// run.

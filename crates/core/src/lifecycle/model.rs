@@ -23,7 +23,7 @@ use world::{Nature, Temper, World};
 const ROUNDS_TO_SETTLE: usize = 40;
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ModelStep {
     Pass(u64),
     /// Advances to the machine's deadline and ticks there.
     PassToDeadline,
@@ -87,25 +87,25 @@ impl Trial {
         Trial { restart, grace, now, machine, reference, world }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &ModelStep) {
         match step {
-            Step::Pass(milliseconds) => self.pass(Millis(*milliseconds)),
-            Step::PassToDeadline => self.pass_to_deadline(),
-            Step::WallJumps(by) => self.now.wall.0 += by,
-            Step::Tick => self.feed(Event::Tick),
-            Step::Command(command) => self.feed(event_of(*command)),
-            Step::Deliver { which, again } => self.deliver(*which, *again),
-            Step::Lose(which) => self.lose(*which),
-            Step::MainDies(exit) => self.world.main_dies(exit.clone()),
-            Step::OthersDie => self.world.others_die(0),
-            Step::Fork => self.world.fork(),
-            Step::Unhealthy => {
+            ModelStep::Pass(milliseconds) => self.pass(Millis(*milliseconds)),
+            ModelStep::PassToDeadline => self.pass_to_deadline(),
+            ModelStep::WallJumps(by) => self.now.wall.0 += by,
+            ModelStep::Tick => self.feed(Event::Tick),
+            ModelStep::Command(command) => self.feed(event_of(*command)),
+            ModelStep::Deliver { which, again } => self.deliver(*which, *again),
+            ModelStep::Lose(which) => self.lose(*which),
+            ModelStep::MainDies(exit) => self.world.main_dies(exit.clone()),
+            ModelStep::OthersDie => self.world.others_die(0),
+            ModelStep::Fork => self.world.fork(),
+            ModelStep::Unhealthy => {
                 if let Some(run) = self.machine.run() {
                     self.feed(Event::Unhealthy { run });
                 }
             }
-            Step::Forge { what, which } => self.forge(*what, *which),
-            Step::EmptyTooEarly => {
+            ModelStep::Forge { what, which } => self.forge(*what, *which),
+            ModelStep::EmptyTooEarly => {
                 if let (Some(run), true) = (self.machine.run(), self.world.main_lives()) {
                     self.feed(Event::TreeEmpty { run });
                 }
@@ -342,7 +342,7 @@ fn any_exit() -> impl Strategy<Value = Exit> {
     ]
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = ModelStep> {
     let command = prop_oneof![
         3 => Just(Command::Up),
         1 => Just(Command::Once),
@@ -357,20 +357,20 @@ fn any_step() -> impl Strategy<Value = Step> {
         Just(Forgery::Unhealthy)
     ];
     prop_oneof![
-        4 => prop_oneof![0u64..50, (0u64..15).prop_map(|n| n * 200)].prop_map(Step::Pass),
-        6 => Just(Step::PassToDeadline),
-        1 => (-9_000_000_000i64..5_000_000).prop_map(Step::WallJumps),
-        2 => Just(Step::Tick),
-        4 => command.prop_map(Step::Command),
+        4 => prop_oneof![0u64..50, (0u64..15).prop_map(|n| n * 200)].prop_map(ModelStep::Pass),
+        6 => Just(ModelStep::PassToDeadline),
+        1 => (-9_000_000_000i64..5_000_000).prop_map(ModelStep::WallJumps),
+        2 => Just(ModelStep::Tick),
+        4 => command.prop_map(ModelStep::Command),
         12 => (any::<usize>(), prop::bool::weighted(0.2))
-            .prop_map(|(which, again)| Step::Deliver { which, again }),
-        1 => any::<usize>().prop_map(Step::Lose),
-        6 => any_exit().prop_map(Step::MainDies),
-        1 => Just(Step::OthersDie),
-        1 => Just(Step::Fork),
-        1 => Just(Step::Unhealthy),
-        2 => (forgery, any::<usize>()).prop_map(|(what, which)| Step::Forge { what, which }),
-        1 => Just(Step::EmptyTooEarly),
+            .prop_map(|(which, again)| ModelStep::Deliver { which, again }),
+        1 => any::<usize>().prop_map(ModelStep::Lose),
+        6 => any_exit().prop_map(ModelStep::MainDies),
+        1 => Just(ModelStep::OthersDie),
+        1 => Just(ModelStep::Fork),
+        1 => Just(ModelStep::Unhealthy),
+        2 => (forgery, any::<usize>()).prop_map(|(what, which)| ModelStep::Forge { what, which }),
+        1 => Just(ModelStep::EmptyTooEarly),
     ]
 }
 

@@ -12,11 +12,11 @@ use super::{Action, Event, Exit, FailReason, Machine, Phase, Rules, Wish};
 use crate::spec::{Policy, RestartSpec};
 use crate::stored::{self, machine::StoredMachine};
 use crate::time::Millis;
-use kernel::{HOUR, Happening, Kernel, Random, SECOND};
+use kernel::{HOUR, Kernel, KernelEvent, Random, SECOND};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Ten times the events of a day of five hundred services; more is a loop.
-const MOST_HAPPENINGS: u32 = 600_000;
+const MAX_EVENTS: u32 = 600_000;
 
 /// A service as its keeper knows it, and the records kept on it from outside.
 struct Service {
@@ -25,11 +25,11 @@ struct Service {
     machine: Machine,
     /// The time of the alarm that is set.
     alarm: Option<u64>,
-    books: Books,
+    books: RunLedger,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct RunLedger {
     spawned: u64,
     ended: u64,
     never_made: u64,
@@ -40,7 +40,7 @@ struct Books {
 
 /// Counts each kind of trouble, so that a simulation without trouble is noticed.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Trouble {
+struct FaultCounts {
     ends_while_wanted: u64,
     kills: u64,
     unhealthy: u64,
@@ -57,7 +57,7 @@ struct Simulation {
     services: Vec<Service>,
     /// The machines in stored form, from which a new keeper starts.
     stored: Vec<Vec<u8>>,
-    trouble: Trouble,
+    trouble: FaultCounts,
     digest: DefaultHasher,
 }
 
@@ -72,17 +72,17 @@ impl Simulation {
                 grace: Millis(kernel.random.below(10_000)),
                 machine: Machine::new(now),
                 alarm: None,
-                books: Books::default(),
+                books: RunLedger::default(),
             })
             .collect();
         let mut it = Simulation {
             kernel,
             services,
             stored: Vec::new(),
-            trouble: Trouble::default(),
+            trouble: FaultCounts::default(),
             digest: DefaultHasher::new(),
         };
-        it.kernel.after(HOUR, Happening::KeeperDies);
+        it.kernel.after(HOUR, KernelEvent::KeeperDies);
         for service in 0..it.services.len() {
             it.handle(service, Event::SetWish(Wish::Up));
             it.plan_command(service);
@@ -91,31 +91,35 @@ impl Simulation {
         while let Some(happening) = it.kernel.next() {
             it.happen(happening);
             happenings += 1;
-            assert!(happenings < MOST_HAPPENINGS, "seed {seed} never comes to rest");
+            assert!(happenings < MAX_EVENTS, "seed {seed} never comes to rest");
         }
         it
     }
 
-    fn happen(&mut self, happening: Happening) {
+    fn happen(&mut self, happening: KernelEvent) {
         let present = self.kernel.keeper;
         match happening {
-            Happening::MainEnds { service, run, exit } => self.kernel.main_ends(service, run, exit),
-            Happening::TreeEnds { service, run, but } => self.kernel.tree_ends(service, run, but),
-            Happening::Hangs { service, run } => self.kernel.hangs(service, run),
-            Happening::Perform { keeper, service, action } if present == Some(keeper) => {
+            KernelEvent::MainEnds { service, run, exit } => {
+                self.kernel.main_ends(service, run, exit)
+            }
+            KernelEvent::TreeEnds { service, run, but } => self.kernel.tree_ends(service, run, but),
+            KernelEvent::Hangs { service, run } => self.kernel.hangs(service, run),
+            KernelEvent::Perform { keeper, service, action } if present == Some(keeper) => {
                 self.kernel.perform(service, action);
             }
-            Happening::Report { keeper, service, event } if present == Some(keeper) => {
+            KernelEvent::Report { keeper, service, event } if present == Some(keeper) => {
                 self.handle(service, event);
             }
-            Happening::Alarm { keeper, service } if present == Some(keeper) => {
+            KernelEvent::Alarm { keeper, service } if present == Some(keeper) => {
                 self.handle(service, Event::Tick);
             }
             // Belongs to a keeper that is dead.
-            Happening::Perform { .. } | Happening::Report { .. } | Happening::Alarm { .. } => {}
-            Happening::Command { service } => self.command(service),
-            Happening::KeeperDies => self.keeper_dies(),
-            Happening::KeeperReturns => self.keeper_returns(),
+            KernelEvent::Perform { .. }
+            | KernelEvent::Report { .. }
+            | KernelEvent::Alarm { .. } => {}
+            KernelEvent::Command { service } => self.command(service),
+            KernelEvent::KeeperDies => self.keeper_dies(),
+            KernelEvent::KeeperReturns => self.keeper_returns(),
         }
     }
 
@@ -139,7 +143,7 @@ impl Simulation {
             [SECOND / 1000, 5 * SECOND, 6 * HOUR, 6 * HOUR][self.kernel.random.below(4) as usize];
         let wait = self.kernel.random.below(most);
         if self.kernel.is_day(self.kernel.clock + wait) {
-            self.kernel.after(wait, Happening::Command { service });
+            self.kernel.after(wait, KernelEvent::Command { service });
         }
     }
 
@@ -157,7 +161,7 @@ impl Simulation {
         let unlucky = !actions.is_empty() && self.kernel.random.one_in(200);
         if unlucky && self.kernel.is_day(self.kernel.clock) {
             let soon = self.kernel.random.below(1000);
-            self.kernel.after(soon, Happening::KeeperDies);
+            self.kernel.after(soon, KernelEvent::KeeperDies);
         }
         self.set_about(index, actions);
     }
@@ -172,7 +176,7 @@ impl Simulation {
             && deadline != service.alarm
         {
             let wait = at.saturating_sub(self.kernel.clock);
-            self.kernel.after(wait, Happening::Alarm { keeper, service: index });
+            self.kernel.after(wait, KernelEvent::Alarm { keeper, service: index });
         }
         service.alarm = deadline;
     }
@@ -188,7 +192,7 @@ impl Simulation {
             0 => self.kernel.random.below(60 * SECOND),
             _ => self.kernel.random.below(SECOND / 10),
         };
-        self.kernel.after(absence, Happening::KeeperReturns);
+        self.kernel.after(absence, KernelEvent::KeeperReturns);
     }
 
     /// Starts a new keeper, which knows only the stored state and what it can observe.
@@ -203,7 +207,7 @@ impl Simulation {
         }
         let next = self.kernel.random.below(3 * HOUR);
         if self.kernel.is_day(self.kernel.clock + next) {
-            self.kernel.after(next, Happening::KeeperDies);
+            self.kernel.after(next, KernelEvent::KeeperDies);
         }
     }
 
@@ -276,7 +280,7 @@ impl Service {
     }
 }
 
-impl Books {
+impl RunLedger {
     fn keep(&mut self, machine: &Machine, event: &Event, actions: &[Action]) {
         let asked = matches!(event, Event::Restart | Event::SetWish(Wish::Up | Wish::Once));
         if asked && matches!(machine.phase(), Phase::Stopping(_)) {
@@ -306,7 +310,7 @@ impl Books {
     }
 }
 
-impl Trouble {
+impl FaultCounts {
     fn count(&mut self, machine: &Machine, event: &Event, actions: &[Action]) {
         let failed_spawn = matches!(event, Event::SpawnFailed { .. });
         let unknown = matches!(event, Event::Exited { exit: Exit::Unknown, .. });

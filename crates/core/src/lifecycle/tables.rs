@@ -37,12 +37,12 @@ const CRASHED: &str = "0 up, 0 started#1, 0 exits#1=1";
 
 /// The settings of a script. Waits are exact unless it sets a jitter.
 #[derive(Clone)]
-struct Given {
+struct ScriptSettings {
     restart: RestartSpec,
     grace: Millis,
 }
 
-fn given(policy: Policy) -> Given {
+fn given(policy: Policy) -> ScriptSettings {
     let restart = RestartSpec {
         policy,
         success_codes: vec![0],
@@ -55,45 +55,45 @@ fn given(policy: Policy) -> Given {
         stable_after: Millis::seconds(10),
         cool_off: None,
     };
-    Given { restart, grace: Millis(5000) }
+    ScriptSettings { restart, grace: Millis(5000) }
 }
 
-fn always() -> Given {
+fn always() -> ScriptSettings {
     given(Policy::Always)
 }
 
-impl Given {
-    fn delay(mut self, milliseconds: u64) -> Given {
+impl ScriptSettings {
+    fn delay(mut self, milliseconds: u64) -> ScriptSettings {
         self.restart.delay = Some(Millis(milliseconds));
         self
     }
 
-    fn max_delay(mut self, milliseconds: u64) -> Given {
+    fn max_delay(mut self, milliseconds: u64) -> ScriptSettings {
         self.restart.max_delay = Millis(milliseconds);
         self
     }
 
-    fn max_restarts(mut self, restarts: impl Into<Option<u32>>) -> Given {
+    fn max_restarts(mut self, restarts: impl Into<Option<u32>>) -> ScriptSettings {
         self.restart.max_restarts = restarts.into();
         self
     }
 
-    fn window(mut self, milliseconds: u64) -> Given {
+    fn window(mut self, milliseconds: u64) -> ScriptSettings {
         self.restart.window = Millis(milliseconds);
         self
     }
 
-    fn cool_off(mut self, milliseconds: u64) -> Given {
+    fn cool_off(mut self, milliseconds: u64) -> ScriptSettings {
         self.restart.cool_off = Some(Millis(milliseconds));
         self
     }
 
-    fn success_codes(mut self, codes: &[i32]) -> Given {
+    fn success_codes(mut self, codes: &[i32]) -> ScriptSettings {
         self.restart.success_codes = codes.to_vec();
         self
     }
 
-    fn grace(mut self, milliseconds: u64) -> Given {
+    fn grace(mut self, milliseconds: u64) -> ScriptSettings {
         self.grace = Millis(milliseconds);
         self
     }
@@ -101,7 +101,7 @@ impl Given {
 
 /// Plays `opening`, then `script`, and compares every step of the script with its expectation.
 #[track_caller]
-fn check(given: Given, opening: &str, script: &str) {
+fn check(given: ScriptSettings, opening: &str, script: &str) {
     let mut stage = Stage::open(given, opening);
     let (mut expected, mut actual) = (String::new(), String::new());
     for line in script.lines() {
@@ -117,14 +117,14 @@ fn check(given: Given, opening: &str, script: &str) {
 
 /// One service, its clock and its runs.
 struct Stage {
-    given: Given,
+    given: ScriptSettings,
     machine: Machine,
     milliseconds: u64,
     runs: Vec<RunId>,
 }
 
 impl Stage {
-    fn open(given: Given, opening: &str) -> Stage {
+    fn open(given: ScriptSettings, opening: &str) -> Stage {
         let milliseconds = 7_000;
         let machine = Machine::new(at(milliseconds));
         let mut stage = Stage { given, machine, milliseconds, runs: Vec::new() };

@@ -3,7 +3,7 @@
 use super::machine::StoredMachine;
 use super::{StoredError, owned, service_name};
 use crate::name::RunId;
-use crate::statefile::{RunHeader, StoredState};
+use crate::state_file::{RunHeader, StoredState};
 use crate::time::Wall;
 use minicbor::{Decode, Encode};
 

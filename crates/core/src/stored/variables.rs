@@ -2,7 +2,7 @@
 
 use super::{Pairs, owned_pairs, pairs};
 use crate::name::RunId;
-use crate::record::{OnceVariables, SharedVariables};
+use crate::record_encoding::{OnceVariables, SharedVariables};
 use minicbor::{Decode, Encode};
 
 /// `env/<id>`

@@ -5,8 +5,8 @@ use crate::values;
 use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use proctor_core::name::RunId;
-use proctor_core::record::{self, Body, OnceVariables, SharedVariables};
-use proctor_core::statefile::{Layout, StoredState, decode};
+use proctor_core::record_encoding::{self, Body, OnceVariables, SharedVariables};
+use proctor_core::state_file::{Layout, StoredState, decode};
 use proctor_core::wire::{FromKeeper, Message, ToKeeper};
 use std::fmt::Debug;
 
@@ -42,8 +42,8 @@ fn grow(from: &mut Decoder<'_>, to: &mut Encoder<&mut Vec<u8>>) {
 
 #[track_caller]
 fn check_record<B: Body + PartialEq + Debug>(value: &B) {
-    let later = record::seal_encoded::<B>(&grown(&value.encode())).unwrap();
-    assert_eq!(record::open::<B>(&later).as_ref(), Ok(value));
+    let later = record_encoding::seal_encoded::<B>(&grown(&value.encode())).unwrap();
+    assert_eq!(record_encoding::open::<B>(&later).as_ref(), Ok(value));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn file_with(content: &[u8]) -> Vec<u8> {
     out.extend((content.len() as u32).to_le_bytes());
     out.extend(crc32fast::hash(&[&2u64.to_le_bytes(), content].concat()).to_le_bytes());
     out.extend(content);
-    out.resize(16 + 2 * place as usize + proctor_core::record::IDENTITY_SIZE, 0);
+    out.resize(16 + 2 * place as usize + proctor_core::record_encoding::IDENTITY_SIZE, 0);
     out
 }
 

@@ -2,8 +2,8 @@
 
 use crate::values;
 use proctor_core::name::RunId;
-use proctor_core::record::{self, OnceVariables, SharedVariables};
-use proctor_core::statefile::{self, Layout};
+use proctor_core::record_encoding::{self, OnceVariables, SharedVariables};
+use proctor_core::state_file::{self, Layout};
 use proctor_core::stored::{StoredError, v1};
 use proctor_core::wire::{self, FromKeeper, ToKeeper, WireError};
 
@@ -14,7 +14,7 @@ fn fixture(folder: &str, label: &str) -> Vec<u8> {
 #[test]
 fn specs_are_read_as_they_were_meant() {
     for (label, spec) in values::specs() {
-        assert_eq!(record::open(&fixture("spec", label)), Ok(spec), "{label}");
+        assert_eq!(record_encoding::open(&fixture("spec", label)), Ok(spec), "{label}");
     }
 }
 
@@ -22,16 +22,20 @@ fn specs_are_read_as_they_were_meant() {
 fn variables_are_read_as_they_were_meant() {
     let shared = [("variables", values::variables()), ("empty", vec![])];
     for (label, vars) in shared {
-        assert_eq!(record::open(&fixture("env", label)), Ok(SharedVariables(vars)), "{label}");
+        assert_eq!(
+            record_encoding::open(&fixture("env", label)),
+            Ok(SharedVariables(vars)),
+            "{label}"
+        );
     }
     let once = OnceVariables { after: RunId(1 << 50), env: values::variables() };
-    assert_eq!(record::open(&fixture("once", "variables")), Ok(once));
+    assert_eq!(record_encoding::open(&fixture("once", "variables")), Ok(once));
 }
 
 #[test]
 fn states_are_read_as_they_were_meant() {
     for (label, state) in values::states() {
-        let found = statefile::decode(&fixture("state", label)).unwrap();
+        let found = state_file::decode(&fixture("state", label)).unwrap();
         let identity = state.run.is_some().then(values::identity);
         assert_eq!(found.identity, Ok(identity), "{label}");
         assert_eq!((&found.state, found.damaged), (&state, false), "{label}");
@@ -42,11 +46,11 @@ fn states_are_read_as_they_were_meant() {
 fn a_state_file_is_continued_as_a_new_file_that_keeps_the_identity() {
     for (label, state) in values::states() {
         let old = fixture("state", label);
-        let found = statefile::decode(&old).unwrap();
+        let found = state_file::decode(&old).unwrap();
         assert_eq!(found.layout.next(&state), Ok(None), "{label}: one file, two formats");
         let at = usize::try_from(found.layout.identity_offset()).unwrap();
         let (_, new) = Layout::create(&state, old[at..].first_chunk()).unwrap();
-        let again = statefile::decode(&new).unwrap();
+        let again = state_file::decode(&new).unwrap();
         assert_eq!((again.state, again.identity), (found.state, found.identity), "{label}");
         assert!(matches!(again.layout.next(&state), Ok(Some(_))), "{label}");
     }

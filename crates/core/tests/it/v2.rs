@@ -2,16 +2,16 @@
 
 use crate::{fixture, values};
 use proctor_core::name::RunId;
-use proctor_core::record::{self, Body, OnceVariables, SharedVariables};
-use proctor_core::statefile::{self, Layout, StoredState};
+use proctor_core::record_encoding::{self, Body, OnceVariables, SharedVariables};
+use proctor_core::state_file::{self, Layout, StoredState};
 use proctor_core::wire::{self, Message, PROTOCOL};
 use std::fmt::Debug;
 
 #[track_caller]
 fn check_record<B: Body + PartialEq + Debug>(folder: &str, label: &str, value: &B) {
     let bytes = fixture("v2", folder, label);
-    assert_eq!(record::open::<B>(&bytes).as_ref(), Ok(value), "{label}");
-    assert_eq!(record::seal(value).as_ref(), Ok(&bytes), "{label}");
+    assert_eq!(record_encoding::open::<B>(&bytes).as_ref(), Ok(value), "{label}");
+    assert_eq!(record_encoding::seal(value).as_ref(), Ok(&bytes), "{label}");
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn state_file(state: &StoredState) -> Vec<u8> {
 fn states_are_read_and_written_as_they_were() {
     for (label, state) in values::states() {
         let bytes = fixture("v2", "state", label);
-        let found = statefile::decode(&bytes).unwrap();
+        let found = state_file::decode(&bytes).unwrap();
         let identity = state.run.is_some().then(values::identity);
         assert_eq!(found.identity, Ok(identity), "{label}");
         assert_eq!((&found.state, found.damaged), (&state, false), "{label}");

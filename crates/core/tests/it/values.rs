@@ -2,12 +2,12 @@
 
 use proctor_core::lifecycle::{Event, Exit, FailReason, Machine, Rules, SpawnFailure, Wish};
 use proctor_core::name::{RunId, ServiceName};
-use proctor_core::record::{BootId, Identity};
+use proctor_core::record_encoding::{BootId, Identity};
 use proctor_core::spec::{
     Credentials, EnvId, ExecSpec, Limit, LogSpec, OnFull, OnShutdown, Policy, Resource,
     RestartSpec, ServiceSpec, StopSpec,
 };
-use proctor_core::statefile::{RunHeader, StoredState};
+use proctor_core::state_file::{RunHeader, StoredState};
 use proctor_core::time::{Millis, Mono, Now, Wall};
 use proctor_core::wire::{
     FromKeeper, LastExit, PhaseView, Refusal, RunView, ServiceState, ToKeeper, Tracking, Whom,

@@ -1,7 +1,7 @@
 //! Compares our diffs with those of `diff`, `patch` and `git apply`: we apply theirs, they apply
 //! ours, and we refuse the hunks they refuse. `EDIT_CASES` (a number) sets the length of the test.
 
-use proctor_core::diff::{How, Names, Patch, Reading, apply, compare, parse, unified};
+use proctor_core::diff::{FileNames, MatchMode, Patch, Reading, apply, compare, parse, unified};
 use proctor_decoders::mutation::Chance;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -92,7 +92,7 @@ fn what_diff_and_git_write_we_apply() {
         for patch in &patches {
             let number = number_of(patch);
             let (before, after) = (read(&old, number), read(&new, number));
-            let applied = apply(&before, &patch.hunks, How::default()).unwrap();
+            let applied = apply(&before, &patch.hunks, MatchMode::default()).unwrap();
             assert_eq!(applied.content, after, "{}", before.escape_ascii());
             // No other diff has fewer lines than ours.
             let ours: usize =
@@ -134,7 +134,7 @@ fn what_git_writes_for_a_mail_we_apply() {
         for reading in [Reading::Strict, Reading::Lenient] {
             let patches = parse(&text, reading).unwrap();
             assert_eq!(patches.len(), 1);
-            let applied = apply(old.as_bytes(), &patches[0].hunks, How::default());
+            let applied = apply(old.as_bytes(), &patches[0].hunks, MatchMode::default());
             let content = applied.map(|applied| applied.content);
             assert_eq!(content.as_deref(), Ok(new.as_bytes()), "{}", text.escape_ascii());
         }
@@ -160,7 +160,7 @@ fn what_we_write_patch_and_git_apply() {
         write(&folder.path().join("patch"), number, &before);
         write(&folder.path().join("git"), number, &before);
         let name = format!("f{number}");
-        text.extend(unified(Names::Changed(&name), &before, &after, 3));
+        text.extend(unified(FileNames::Changed(&name), &before, &after, 3));
         expected.push(after);
     }
     std::fs::write(folder.path().join("all.diff"), &text).unwrap();
@@ -202,7 +202,7 @@ fn on_another_content_we_do_what_patch_does() {
         for number in 0..cases() {
             let before = content(&mut chance);
             let diff = unified(
-                Names::Changed(&format!("f{number}")),
+                FileNames::Changed(&format!("f{number}")),
                 &before,
                 &changed(&before, &mut chance, 2),
                 3,
@@ -220,7 +220,7 @@ fn on_another_content_we_do_what_patch_does() {
         let (mut fitted, mut refused, mut stricter) = (0, 0, 0);
         for (number, (other, diff)) in scenes.iter().enumerate() {
             let Some(patch) = parse(diff, Reading::Strict).unwrap().pop() else { continue };
-            let ours = apply(other, &patch.hunks, How::AsPatch { fuzz, any_ends: false });
+            let ours = apply(other, &patch.hunks, MatchMode::AsPatch { fuzz, any_ends: false });
             let rejected = files.join(format!("f{number}.rej")).exists();
             let scene = || {
                 format!(
@@ -256,7 +256,7 @@ fn on_another_content_we_take_nothing_that_git_does_not() {
         let before = content(&mut chance);
         let after = changed(&before, &mut chance, 3);
         let name = format!("f{number}");
-        let diff = unified(Names::Changed(&name), &before, &after, chance.below(4));
+        let diff = unified(FileNames::Changed(&name), &before, &after, chance.below(4));
         // Some match the diff, some have extra lines before them, some differ.
         let other = match chance.below(3) {
             0 => before,
@@ -273,7 +273,7 @@ fn on_another_content_we_take_nothing_that_git_does_not() {
     let (mut fitted, mut refused, mut stricter) = (0, 0, 0);
     for (number, (other, diff)) in scenes.iter().enumerate() {
         let Some(patch) = parse(diff, Reading::Strict).unwrap().pop() else { continue };
-        let ours = apply(other, &patch.hunks, How::AsGit);
+        let ours = apply(other, &patch.hunks, MatchMode::AsGit);
         let rejected = files.join(format!("f{number}.rej")).exists();
         match (ours, rejected) {
             (Ok(applied), false) => {

@@ -1,10 +1,10 @@
 //! The git repositories that operations work in: found by a folder, or by the files of a change.
 
 use super::Engine;
-use crate::command::surroundings;
+use crate::command::command_environment;
 use crate::error::EngineError;
-use crate::files::{Changed, FileError, Files, Spot};
-use crate::git::{Around, Repository};
+use crate::files::{FileError, FileOutcome, Files, PathInRoot};
+use crate::git::{Repository, RepositoryContext};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ impl Engine {
         folder: Option<PathBuf>,
     ) -> Result<Repository, EngineError> {
         let registry = &self.inner.registry;
-        let around = Around {
+        let around = RepositoryContext {
             files: files.clone(),
             terms: registry.guard().security.git.clone(),
-            env: surroundings::of(registry, None, (None, None))?.env,
+            env: command_environment::of(registry, None, (None, None))?.env,
         };
         Arc::clone(&self.inner.git).open(around, folder).await
     }
@@ -34,13 +34,13 @@ impl Engine {
     pub async fn repository_of(
         &self,
         within: &Files,
-        changes: &[Changed],
+        changes: &[FileOutcome],
     ) -> Result<(Repository, Vec<String>), EngineError> {
         // Paths that were only looked up are not files of the change.
         let files = changes.iter().filter(|it| it.before.is_some() || it.after.is_some());
-        let spots: Vec<Spot> = files.filter_map(|it| it.spot.clone()).collect();
+        let spots: Vec<PathInRoot> = files.filter_map(|it| it.spot.clone()).collect();
         let find = move || -> Result<_, FileError> {
-            let paths: Vec<PathBuf> = spots.iter().map(Spot::real).collect();
+            let paths: Vec<PathBuf> = spots.iter().map(PathInRoot::real).collect();
             let above = paths.first().into_iter().flat_map(|path| path.ancestors().skip(1));
             let folder = above.into_iter().find(|folder| folder.is_dir()).map(Path::to_owned);
             let unknown = |path: OsString| {

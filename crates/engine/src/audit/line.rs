@@ -21,43 +21,43 @@ const BEFORE_HASH: &str = ",\"hash\":\"";
 const AFTER_HASH: &str = "\"}";
 
 /// Maximum length of a name as written: our names are shorter, and longer ones are hostile.
-const LONGEST_TEXT: usize = 512;
+const MAX_TEXT_BYTES: usize = 512;
 /// Maximum length of all targets of one line as written: as many services as one request is expected to name.
-const LONGEST_TARGETS: usize = 16 << 10;
+const MAX_TARGETS_BYTES: usize = 16 << 10;
 /// Maximum for a rejected request: it must not fill the files.
-const LONGEST_OF_REFUSED: usize = 1 << 10;
+const MAX_REFUSED_BYTES: usize = 1 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Line {
+pub(crate) struct AuditLine {
     /// Counts from 1, over all files.
     pub(crate) seq: u64,
     /// RFC 3339.
     pub(crate) at: String,
     pub(crate) prev: String,
     #[serde(flatten)]
-    pub(crate) what: What,
+    pub(crate) what: LineKind,
 }
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum What {
+pub(crate) enum LineKind {
     /// A daemon begins to write. Operations without a result before this were not finished.
     Started { pid: u32, version: String },
     /// A change begins.
-    Intent(Call),
+    Intent(AuditedCall),
     /// A change has ended.
     Result { of: u64, code: String, millis: u64 },
     /// A request was rejected.
     Refused {
         #[serde(flatten)]
-        call: Call,
+        call: AuditedCall,
         code: String,
     },
     /// Something was read.
     Read {
         #[serde(flatten)]
-        call: Call,
+        call: AuditedCall,
         code: String,
         millis: u64,
     },
@@ -75,7 +75,7 @@ pub(crate) enum What {
 
 /// The caller and the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Call {
+pub struct AuditedCall {
     /// `local`, `token` or `anonymous`.
     pub who: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,9 +109,9 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl Call {
-    pub fn new(caller: &Caller, operation: &str, targets: &[String]) -> Call {
-        let mut call = Call {
+impl AuditedCall {
+    pub fn new(caller: &Caller, operation: &str, targets: &[String]) -> AuditedCall {
+        let mut call = AuditedCall {
             who: String::new(),
             uid: None,
             token: None,
@@ -121,7 +121,7 @@ impl Call {
             client: caller.client.clone(),
             peer: caller.peer.map(|peer| peer.to_string()),
             operation: cut(operation),
-            targets: fitting(targets.iter().map(|target| cut(&hide(target))), LONGEST_TARGETS),
+            targets: fitting(targets.iter().map(|target| cut(&hide(target))), MAX_TARGETS_BYTES),
             more: 0,
             happened: None,
         };
@@ -139,15 +139,15 @@ impl Call {
         call
     }
 
-    pub(super) fn happened_at(self, wall: Wall) -> Call {
-        Call { happened: Some(wall.rfc3339()), ..self }
+    pub(super) fn happened_at(self, wall: Wall) -> AuditedCall {
+        AuditedCall { happened: Some(wall.rfc3339()), ..self }
     }
 
     /// This call with few targets.
-    pub(super) fn short(mut self) -> Call {
+    pub(super) fn short(mut self) -> AuditedCall {
         let targets = std::mem::take(&mut self.targets);
         let all = targets.len() + self.more;
-        self.targets = fitting(targets.into_iter(), LONGEST_OF_REFUSED);
+        self.targets = fitting(targets.into_iter(), MAX_REFUSED_BYTES);
         self.more = all - self.targets.len();
         self
     }
@@ -169,7 +169,7 @@ fn cut(text: &str) -> String {
     let mut length = 0;
     let beyond = |(_, c): &(usize, char)| {
         length += written(*c);
-        length > LONGEST_TEXT
+        length > MAX_TEXT_BYTES
     };
     match text.char_indices().find(beyond) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -186,7 +186,7 @@ fn written(c: char) -> usize {
     }
 }
 
-impl Line {
+impl AuditLine {
     /// The line with its end, and its hash.
     pub(crate) fn encode(&self) -> (String, String) {
         let body = serde_json::to_string(self).expect("plain data has a JSON text");
@@ -197,7 +197,7 @@ impl Line {
     }
 
     /// Decodes a line without its end, and its hash. `Err` is the rest of a sentence about the line.
-    pub(crate) fn decode(line: &[u8]) -> Result<(Line, String), String> {
+    pub(crate) fn decode(line: &[u8]) -> Result<(AuditLine, String), String> {
         let text = std::str::from_utf8(line).map_err(|_| "is not text")?;
         let foreign = "is not a line of the audit";
         let rest = text.strip_suffix(AFTER_HASH).ok_or(foreign)?;
@@ -236,21 +236,21 @@ mod tests {
     use super::*;
     use proctor_core::access::TokenId;
 
-    fn call(operation: &str, targets: &[&str]) -> Call {
+    fn call(operation: &str, targets: &[&str]) -> AuditedCall {
         let id = TokenId("t1".into());
         let principal = Principal::Token { id, name: "ci".into(), role: Role::Operator };
         let caller = Caller::remote(principal, Front::Rest, "127.0.0.1:5000".parse().unwrap());
         let targets: Vec<String> = targets.iter().map(|it| (*it).to_owned()).collect();
-        Call::new(&caller, operation, &targets)
+        AuditedCall::new(&caller, operation, &targets)
     }
 
-    fn line(what: What) -> Line {
-        Line { seq: 7, at: "2026-11-15T07:48:12.345678Z".into(), prev: GENESIS.into(), what }
+    fn line(what: LineKind) -> AuditLine {
+        AuditLine { seq: 7, at: "2026-11-15T07:48:12.345678Z".into(), prev: GENESIS.into(), what }
     }
 
     #[test]
     fn a_line_reads_as_it_is_documented() {
-        let (text, hash) = line(What::Intent(call("service.stop", &["web"]))).encode();
+        let (text, hash) = line(LineKind::Intent(call("service.stop", &["web"]))).encode();
         let expected = format!(
             r#"{{"seq":7,"at":"2026-11-15T07:48:12.345678Z","prev":"{GENESIS}","kind":"intent","who":"token","token":"t1","name":"ci","role":"operator","front":"rest","peer":"127.0.0.1:5000","operation":"service.stop","targets":["web"],"hash":"{hash}"}}"#
         );
@@ -262,31 +262,31 @@ mod tests {
     #[test]
     fn the_program_that_speaks_for_somebody_is_named() {
         let assistant = Caller::local(7).through(Front::Mcp, ClientName::parse("a\nb"));
-        let line = line(What::Intent(Call::new(&assistant, "service.stop", &[])));
+        let line = line(LineKind::Intent(AuditedCall::new(&assistant, "service.stop", &[])));
         let (text, _) = line.encode();
         let said = r#""who":"local","uid":7,"front":"mcp","client":"a_b","operation":"#;
         assert!(text.contains(said), "{text}");
-        assert_eq!(Line::decode(text.trim_end().as_bytes()).unwrap().0, line);
+        assert_eq!(AuditLine::decode(text.trim_end().as_bytes()).unwrap().0, line);
     }
 
     #[test]
     fn every_kind_comes_back() {
-        let refused = What::Refused { call: call("x", &[]), code: "forbidden".into() };
+        let refused = LineKind::Refused { call: call("x", &[]), code: "forbidden".into() };
         for what in [
-            What::Started { pid: 1, version: "0.1".into() },
-            What::Intent(call("service.stop", &["a", "b"])),
-            What::Result { of: 6, code: "ok".into(), millis: 3 },
+            LineKind::Started { pid: 1, version: "0.1".into() },
+            LineKind::Intent(call("service.stop", &["a", "b"])),
+            LineKind::Result { of: 6, code: "ok".into(), millis: 3 },
             refused,
-            What::Read { call: call("service.list", &[]), code: "ok".into(), millis: 0 },
-            What::Skipped { count: 9 },
-            What::Torn { bytes: 4, sha256: GENESIS.into() },
-            What::Lost { after: 3, up_to: 6 },
-            What::NoHead,
-            What::Altered { record: 6 },
+            LineKind::Read { call: call("service.list", &[]), code: "ok".into(), millis: 0 },
+            LineKind::Skipped { count: 9 },
+            LineKind::Torn { bytes: 4, sha256: GENESIS.into() },
+            LineKind::Lost { after: 3, up_to: 6 },
+            LineKind::NoHead,
+            LineKind::Altered { record: 6 },
         ] {
             let line = line(what);
             let (text, hash) = line.encode();
-            assert_eq!(Line::decode(text.trim_end().as_bytes()), Ok((line, hash)));
+            assert_eq!(AuditLine::decode(text.trim_end().as_bytes()), Ok((line, hash)));
         }
     }
 
@@ -306,11 +306,11 @@ mod tests {
             "\0",
             "🐚",
         ];
-        let line = line(What::Intent(call("a\nb\u{9b}", &hostile)));
+        let line = line(LineKind::Intent(call("a\nb\u{9b}", &hostile)));
         let (text, _) = line.encode();
         let inside = text.strip_suffix('\n').unwrap();
         assert!(inside.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{inside}");
-        assert_eq!(Line::decode(inside.as_bytes()).unwrap().0, line);
+        assert_eq!(AuditLine::decode(inside.as_bytes()).unwrap().0, line);
     }
 
     #[test]
@@ -321,24 +321,27 @@ mod tests {
             let many = vec![long.as_str(); 300];
             let call = call(&long, &many);
             assert_eq!((call.targets.len(), call.more), (kept, 300 - kept), "{c:?}");
-            let (text, _) = line(What::Intent(call.clone())).encode();
+            let (text, _) = line(LineKind::Intent(call.clone())).encode();
             assert!(text.len() < 20 << 10, "{c:?}: {}", text.len());
             let short = call.short();
             assert_eq!(short.targets.len() + short.more, 300);
-            let (text, _) = line(What::Refused { call: short, code: "forbidden".into() }).encode();
+            let (text, _) =
+                line(LineKind::Refused { call: short, code: "forbidden".into() }).encode();
             assert!(text.len() < 3 << 10, "{c:?}: {}", text.len());
         }
     }
 
     #[test]
     fn a_changed_byte_is_seen() {
-        let (text, _) = line(What::Intent(call("service.stop", &["web"]))).encode();
+        let (text, _) = line(LineKind::Intent(call("service.stop", &["web"]))).encode();
         let good = text.trim_end().as_bytes();
         for at in 0..good.len() {
             let mut bad = good.to_vec();
             bad[at] ^= 1;
-            assert!(Line::decode(&bad).is_err(), "byte {at}");
+            assert!(AuditLine::decode(&bad).is_err(), "byte {at}");
         }
-        assert!(Line::decode(b"").is_err() && Line::decode(&good[..good.len() - 1]).is_err());
+        assert!(
+            AuditLine::decode(b"").is_err() && AuditLine::decode(&good[..good.len() - 1]).is_err()
+        );
     }
 }

@@ -5,25 +5,25 @@
 //! If it cannot be recorded, it is not made. One task writes for all callers: records that arrive together are
 //! written with one call, on a thread that may wait for a disk.
 
-mod book;
+mod audit_file;
 mod line;
-mod owed;
+mod pending_entries;
 mod read;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-pub use self::line::Call;
+pub use self::line::AuditedCall;
 pub use self::read::{AuditEntry, AuditQuery};
-pub use self::verify::Verdict;
+pub use self::verify::AuditReport;
 
 pub(crate) use self::line::sha256;
 
-pub(crate) use self::book::Anchor;
+pub(crate) use self::audit_file::ChainAnchor;
 
-use self::book::{Book, Place};
-use self::line::What;
-use self::owed::{Owed, OwedList};
+use self::audit_file::{AuditFile, AuditPaths};
+use self::line::LineKind;
+use self::pending_entries::{PendingEntries, PendingEntry};
 use crate::registry::Registry;
 use proctor_core::config::security::Audit as Settings;
 use proctor_core::home::Home;
@@ -42,7 +42,7 @@ const QUEUE: usize = 1024;
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 
 /// Timeout of a write; the caller is told that the disk does not respond.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval between attempts to write owed changes.
 const OWED_INTERVAL: Duration = Duration::from_secs(2);
@@ -50,14 +50,14 @@ const OWED_INTERVAL: Duration = Duration::from_secs(2);
 /// Why nothing can be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the audit cannot be written: {0}")]
-pub struct Unavailable(String);
+pub struct AuditUnavailable(String);
 
 /// Handle to the audit; cheap to clone.
 #[derive(Clone)]
 pub struct Audit {
     queue: mpsc::Sender<Entry>,
     shared: Arc<Shared>,
-    place: Place,
+    place: AuditPaths,
 }
 
 struct Shared {
@@ -65,23 +65,23 @@ struct Shared {
     skipped: AtomicU64,
     problem: Mutex<Option<String>>,
     /// The end of the chain.
-    anchor: Mutex<Option<Anchor>>,
+    anchor: Mutex<Option<ChainAnchor>>,
     /// Changes that are not written yet.
-    owed: OwedList,
+    owed: PendingEntries,
 }
 
 struct Entry {
-    what: What,
-    answer: Option<oneshot::Sender<Result<u64, Unavailable>>>,
+    what: LineKind,
+    answer: Option<oneshot::Sender<Result<u64, AuditUnavailable>>>,
 }
 
 /// A recorded change that has not ended.
 #[must_use]
-pub struct Begun(u64);
+pub struct OpenEntry(u64);
 
 /// A change that is made although it could not be recorded.
 #[must_use]
-pub struct Unwritten(Box<Call>);
+pub struct UnwrittenEntry(Box<AuditedCall>);
 
 impl Audit {
     /// The handle, and the writer task.
@@ -94,7 +94,7 @@ impl Audit {
             skipped: AtomicU64::new(0),
             problem: Mutex::new(None),
             anchor: Mutex::new(None),
-            owed: OwedList::open(home.audit_owed()),
+            owed: PendingEntries::open(home.audit_owed()),
         });
         let place = place(home);
         let writer = Writer { place: place.clone(), shared: Arc::clone(&shared), registry };
@@ -102,45 +102,55 @@ impl Audit {
     }
 
     /// Records the beginning of a change.
-    pub async fn begin(&self, call: Call) -> Result<Begun, Unavailable> {
-        self.write(What::Intent(call)).await.map(Begun)
+    pub async fn begin(&self, call: AuditedCall) -> Result<OpenEntry, AuditUnavailable> {
+        self.write(LineKind::Intent(call)).await.map(OpenEntry)
     }
 
     /// Begins a change that must not be rejected because it cannot be recorded.
-    pub fn begin_unwritten(&self, call: Call) -> Unwritten {
-        Unwritten(Box::new(call.happened_at(proctor_sys::clock::now().wall)))
+    pub fn begin_unwritten(&self, call: AuditedCall) -> UnwrittenEntry {
+        UnwrittenEntry(Box::new(call.happened_at(proctor_sys::clock::now().wall)))
     }
 
     /// Records such a change, with its result, as soon as possible.
-    pub fn owe(&self, Unwritten(call): Unwritten, code: &str, millis: u64) {
-        if !self.shared.owed.add(Owed { call: *call, code: code.into(), millis }) {
+    pub fn owe(&self, UnwrittenEntry(call): UnwrittenEntry, code: &str, millis: u64) {
+        if !self.shared.owed.add(PendingEntry { call: *call, code: code.into(), millis }) {
             self.skipped();
         }
     }
 
     /// The end of the chain, if anything was written.
-    pub(crate) fn anchor(&self) -> Option<Anchor> {
+    pub(crate) fn anchor(&self) -> Option<ChainAnchor> {
         self.shared.anchor.lock().expect("nothing panics with it").clone()
     }
 
     /// Records the end of a change; `code` is an error code, or `ok`.
-    pub async fn end(&self, begun: Begun, code: &str, millis: u64) -> Result<(), Unavailable> {
-        self.write(What::Result { of: begun.0, code: code.into(), millis }).await.map(drop)
+    pub async fn end(
+        &self,
+        begun: OpenEntry,
+        code: &str,
+        millis: u64,
+    ) -> Result<(), AuditUnavailable> {
+        self.write(LineKind::Result { of: begun.0, code: code.into(), millis }).await.map(drop)
     }
 
     /// Records a read.
-    pub fn looked(&self, call: Call, code: &str, millis: u64) {
-        self.note(What::Read { call, code: code.into(), millis });
+    pub fn looked(&self, call: AuditedCall, code: &str, millis: u64) {
+        self.note(LineKind::Read { call, code: code.into(), millis });
     }
 
     /// Records a read that must not happen unrecorded.
-    pub async fn saw(&self, call: Call, code: &str, millis: u64) -> Result<(), Unavailable> {
-        self.write(What::Read { call, code: code.into(), millis }).await.map(drop)
+    pub async fn saw(
+        &self,
+        call: AuditedCall,
+        code: &str,
+        millis: u64,
+    ) -> Result<(), AuditUnavailable> {
+        self.write(LineKind::Read { call, code: code.into(), millis }).await.map(drop)
     }
 
     /// Records a rejected request.
-    pub fn refused(&self, call: Call, code: &str) {
-        self.note(What::Refused { call: call.short(), code: code.into() });
+    pub fn refused(&self, call: AuditedCall, code: &str) {
+        self.note(LineKind::Refused { call: call.short(), code: code.into() });
     }
 
     /// Counts a request that is not recorded.
@@ -164,42 +174,42 @@ impl Audit {
     }
 
     /// Verifies the audit. Blocks; needs no daemon.
-    pub fn verify(home: &Home) -> Result<Verdict, crate::error::EngineError> {
+    pub fn verify(home: &Home) -> Result<AuditReport, crate::error::EngineError> {
         let place = place(home);
         verify::verify(&place).map_err(|error| unreadable(&place, &error))
     }
 
-    async fn write(&self, what: What) -> Result<u64, Unavailable> {
+    async fn write(&self, what: LineKind) -> Result<u64, AuditUnavailable> {
         let (answer, written) = oneshot::channel();
-        let ending = || Unavailable("the daemon is ending".into());
+        let ending = || AuditUnavailable("the daemon is ending".into());
         let writing = async {
             let entry = Entry { what, answer: Some(answer) };
             self.queue.send(entry).await.map_err(|_| ending())?;
             written.await.map_err(|_| ending())?
         };
-        let late = |_| Err(Unavailable("its disk does not respond".into()));
-        timeout(WRITTEN_WITHIN, writing).await.unwrap_or_else(late)
+        let late = |_| Err(AuditUnavailable("its disk does not respond".into()));
+        timeout(WRITE_TIMEOUT, writing).await.unwrap_or_else(late)
     }
 
     /// Records without waiting.
-    fn note(&self, what: What) {
+    fn note(&self, what: LineKind) {
         if self.queue.try_send(Entry { what, answer: None }).is_err() {
             self.skipped();
         }
     }
 }
 
-fn place(home: &Home) -> Place {
-    Place { folder: home.audit(), head: home.audit_head(), anchor: home.services_json() }
+fn place(home: &Home) -> AuditPaths {
+    AuditPaths { folder: home.audit(), head: home.audit_head(), anchor: home.services_json() }
 }
 
-fn unreadable(place: &Place, error: &io::Error) -> crate::error::EngineError {
+fn unreadable(place: &AuditPaths, error: &io::Error) -> crate::error::EngineError {
     let path = place.folder.clone();
     crate::error::EngineError::Unreadable { path, why: error.to_string() }
 }
 
 struct Writer {
-    place: Place,
+    place: AuditPaths,
     shared: Arc<Shared>,
     registry: Arc<Registry>,
 }
@@ -238,7 +248,7 @@ impl Writer {
         }
     }
 
-    async fn handle(&self, book: Option<Book>, batch: Vec<Entry>) -> Option<Book> {
+    async fn handle(&self, book: Option<AuditFile>, batch: Vec<Entry>) -> Option<AuditFile> {
         let (mut records, mut answers) = (Vec::new(), Vec::new());
         for Entry { what, answer } in batch {
             records.push(what);
@@ -246,7 +256,7 @@ impl Writer {
         }
         let skipped = self.shared.skipped.swap(0, Ordering::Relaxed);
         if skipped > 0 {
-            records.push(What::Skipped { count: skipped });
+            records.push(LineKind::Skipped { count: skipped });
         }
         let (book, written) = self.put(book, records, false).await;
         if written.is_err() {
@@ -260,7 +270,7 @@ impl Writer {
     }
 
     /// Writes owed changes.
-    async fn write_owed(&self, book: Option<Book>) -> Option<Book> {
+    async fn write_owed(&self, book: Option<AuditFile>) -> Option<AuditFile> {
         let owed = self.shared.owed.entries();
         if owed.is_empty() {
             return book;
@@ -286,10 +296,10 @@ impl Writer {
     /// Appends on a thread that may wait; a failed book is closed, and opened again the next time.
     async fn put(
         &self,
-        book: Option<Book>,
-        records: Vec<What>,
+        book: Option<AuditFile>,
+        records: Vec<LineKind>,
         make: bool,
-    ) -> (Option<Book>, Result<u64, Unavailable>) {
+    ) -> (Option<AuditFile>, Result<u64, AuditUnavailable>) {
         let (place, settings) = (self.place.clone(), self.registry.guard().security.audit);
         let done = crate::blocking(move || append(book, records, &place, settings, make)).await;
         let result = match done {
@@ -311,29 +321,29 @@ impl Writer {
                 *problem = Some(format!(
                     "the audit cannot be written, so changes other than stopping are refused: {why}"
                 ));
-                (None, Err(Unavailable(why)))
+                (None, Err(AuditUnavailable(why)))
             }
         }
     }
 }
 
 fn append(
-    book: Option<Book>,
-    records: Vec<What>,
-    place: &Place,
+    book: Option<AuditFile>,
+    records: Vec<LineKind>,
+    place: &AuditPaths,
     settings: Settings,
     make: bool,
-) -> io::Result<(Book, u64)> {
+) -> io::Result<(AuditFile, u64)> {
     let mut book = match book {
         Some(book) => book,
-        None => Book::open(place, settings, make)?,
+        None => AuditFile::open(place, settings, make)?,
     };
     book.set(settings);
     let first = if records.is_empty() { 0 } else { book.append(records)? };
     Ok((book, first))
 }
 
-async fn sync(book: Option<Book>) -> Option<Book> {
+async fn sync(book: Option<AuditFile>) -> Option<AuditFile> {
     let book = book?;
     let synced = crate::blocking(move || {
         if let Err(error) = book.sync() {
@@ -346,7 +356,7 @@ async fn sync(book: Option<Book>) -> Option<Book> {
 
 /// Decodes a line of the audit and encodes it again, for the checks in `decoders`.
 pub(crate) fn again(line: &[u8]) -> Result<Vec<u8>, String> {
-    let (line, _) = line::Line::decode(line)?;
+    let (line, _) = line::AuditLine::decode(line)?;
     let (text, _) = line.encode();
     Ok(text.trim_end().as_bytes().to_vec())
 }

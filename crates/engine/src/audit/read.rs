@@ -1,7 +1,7 @@
 //! The newest entries of the audit: one for each operation, with its result joined to its beginning.
 
-use super::book::{Place, files};
-use super::line::{Call, Line, MAX_LINE, What};
+use super::audit_file::{AuditPaths, files};
+use super::line::{AuditLine, AuditedCall, LineKind, MAX_LINE};
 use proctor_core::access::ClientName;
 use proctor_sys::own_file;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ pub struct AuditEntry {
     pub seq: u64,
     /// RFC 3339.
     pub at: String,
-    pub call: Option<Call>,
+    pub call: Option<AuditedCall>,
     /// `None`: begun, and no result was written.
     pub code: Option<String>,
     pub millis: Option<u64>,
@@ -37,7 +37,7 @@ pub struct AuditEntry {
 }
 
 /// Oldest first. Blocks.
-pub(crate) fn read(place: &Place, query: &AuditQuery) -> io::Result<Vec<AuditEntry>> {
+pub(crate) fn read(place: &AuditPaths, query: &AuditQuery) -> io::Result<Vec<AuditEntry>> {
     let mut found: VecDeque<AuditEntry> = VecDeque::new();
     // Results of operations that began in an older file.
     let mut results = BTreeMap::new();
@@ -67,8 +67,10 @@ fn of_file(
         if reader.by_ref().take(MAX_LINE as u64).read_until(b'\n', &mut bytes)? == 0 {
             break;
         }
-        let Some(Ok((line, _))) = bytes.strip_suffix(b"\n").map(Line::decode) else { continue };
-        if let What::Result { of, code, millis } = line.what {
+        let Some(Ok((line, _))) = bytes.strip_suffix(b"\n").map(AuditLine::decode) else {
+            continue;
+        };
+        if let LineKind::Result { of, code, millis } = line.what {
             let code_fits = query.code.as_ref().is_none_or(|wanted| *wanted == code);
             match kept.binary_search_by_key(&of, |entry| entry.seq) {
                 Ok(at) if code_fits => {
@@ -96,34 +98,34 @@ fn of_file(
     Ok(kept.split_off(excess))
 }
 
-fn entry(line: Line) -> AuditEntry {
+fn entry(line: AuditLine) -> AuditEntry {
     let (seq, at) = (line.seq, line.at);
     let entry = |call, code, millis, mark| AuditEntry { seq, at, call, code, millis, mark };
     match line.what {
-        What::Intent(call) => entry(Some(call), None, None, None),
-        What::Refused { call, code } => entry(Some(call), Some(code), None, None),
-        What::Read { call, code, millis } => entry(Some(call), Some(code), Some(millis), None),
-        What::Result { of, code, millis } => {
+        LineKind::Intent(call) => entry(Some(call), None, None, None),
+        LineKind::Refused { call, code } => entry(Some(call), Some(code), None, None),
+        LineKind::Read { call, code, millis } => entry(Some(call), Some(code), Some(millis), None),
+        LineKind::Result { of, code, millis } => {
             entry(None, Some(code), Some(millis), Some(format!("result of {of}")))
         }
-        What::Started { pid, version } => {
+        LineKind::Started { pid, version } => {
             entry(None, None, None, Some(format!("daemon {pid} of version {version} began")))
         }
-        What::Skipped { count } => {
+        LineKind::Skipped { count } => {
             let text = format!("{count} rejected requests or reads were not recorded one by one");
             entry(None, None, None, Some(text))
         }
-        What::Torn { bytes, .. } => entry(
+        LineKind::Torn { bytes, .. } => entry(
             None,
             None,
             None,
             Some(format!("{bytes} bytes before this are an unfinished line")),
         ),
-        What::Lost { after, up_to } => {
+        LineKind::Lost { after, up_to } => {
             entry(None, None, None, Some(format!("records {} to {up_to} are missing", after + 1)))
         }
-        What::NoHead => entry(None, None, None, Some("audit.head was missing".into())),
-        What::Altered { record } => {
+        LineKind::NoHead => entry(None, None, None, Some("audit.head was missing".into())),
+        LineKind::Altered { record } => {
             entry(None, None, None, Some(format!("record {record} was altered")))
         }
     }

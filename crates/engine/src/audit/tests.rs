@@ -1,10 +1,10 @@
 //! The audit with real files: damage is found, and writing continues where it can.
 
 use super::Audit;
-use super::book::{Book, Place, files};
-use super::line::{Call, What};
+use super::audit_file::{AuditFile, AuditPaths, files};
+use super::line::{AuditedCall, LineKind};
 use super::read::{AuditQuery, read};
-use super::verify::{Verdict, verify};
+use super::verify::{AuditReport, verify};
 use crate::registry::Registry;
 use proctor_core::access::Caller;
 use proctor_core::config::security::Audit as Settings;
@@ -16,23 +16,23 @@ use tempfile::TempDir;
 
 struct Scene {
     _folder: TempDir,
-    place: Place,
+    place: AuditPaths,
 }
 
 fn scene() -> Scene {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    let place = Place { folder: at("audit"), head: at("head"), anchor: at("services.json") };
+    let place = AuditPaths { folder: at("audit"), head: at("head"), anchor: at("services.json") };
     Scene { _folder: folder, place }
 }
 
-fn intent(target: &str) -> What {
-    What::Intent(Call::new(&Caller::local(7), "service.stop", &[target.to_owned()]))
+fn intent(target: &str) -> LineKind {
+    LineKind::Intent(AuditedCall::new(&Caller::local(7), "service.stop", &[target.to_owned()]))
 }
 
 impl Scene {
-    fn open(&self) -> Book {
-        Book::open(&self.place, Settings::USUAL, true).unwrap()
+    fn open(&self) -> AuditFile {
+        AuditFile::open(&self.place, Settings::USUAL, true).unwrap()
     }
 
     /// A daemon that writes this many operations, begun and finished.
@@ -46,11 +46,11 @@ impl Scene {
         let mut book = self.open();
         for number in 0..count {
             let of = book.append(vec![intent(&format!("service-{number}"))]).unwrap();
-            book.append(vec![What::Result { of, code: "ok".into(), millis: 1 }]).unwrap();
+            book.append(vec![LineKind::Result { of, code: "ok".into(), millis: 1 }]).unwrap();
         }
     }
 
-    fn verify(&self) -> Verdict {
+    fn verify(&self) -> AuditReport {
         verify(&self.place).unwrap()
     }
 
@@ -136,7 +136,7 @@ fn an_altered_removed_inserted_or_moved_line_is_found_where_it_is() {
 #[test]
 fn a_line_written_anew_with_its_hash_breaks_the_next() {
     let problems = Scene::after(3, |lines| {
-        let (mut line, _) = super::line::Line::decode(lines[3].as_bytes()).unwrap();
+        let (mut line, _) = super::line::AuditLine::decode(lines[3].as_bytes()).unwrap();
         line.what = intent("another");
         lines[3] = line.encode().0.trim_end().to_owned();
     });
@@ -148,7 +148,7 @@ fn a_chain_rewritten_to_its_end_is_known_by_the_head() {
     let problems = Scene::after(2, |lines| {
         let mut prev = super::line::GENESIS.to_owned();
         for text in lines {
-            let (mut line, _) = super::line::Line::decode(text.as_bytes()).unwrap();
+            let (mut line, _) = super::line::AuditLine::decode(text.as_bytes()).unwrap();
             line.prev = prev;
             line.at = "2020-01-01T00:00:00.000000Z".into();
             let (encoded, hash) = line.encode();
@@ -203,7 +203,7 @@ fn a_last_line_written_anew_with_its_hash_is_told_by_the_next_daemon_for_ever() 
         let mut lines = scene.lines();
         let mut prev = None;
         for text in &mut lines[at..] {
-            let (mut line, _) = super::line::Line::decode(text.as_bytes()).unwrap();
+            let (mut line, _) = super::line::AuditLine::decode(text.as_bytes()).unwrap();
             line.at = "2020-01-01T00:00:00.000000Z".into();
             line.prev = prev.unwrap_or(line.prev);
             let (encoded, hash) = line.encode();
@@ -265,7 +265,7 @@ fn a_head_that_is_gone_is_told() {
 fn files_follow_each_other_and_the_oldest_go() {
     let scene = scene();
     let settings = Settings { max_size: 2000, max_files: 3, ..Settings::USUAL };
-    let mut book = Book::open(&scene.place, settings, true).unwrap();
+    let mut book = AuditFile::open(&scene.place, settings, true).unwrap();
     for number in 0..100 {
         book.append(vec![intent(&format!("s{number}"))]).unwrap();
     }
@@ -295,9 +295,12 @@ fn what_cannot_be_written_is_an_error_and_can_be_written_later() {
     assert!(book.append(vec![intent("web")]).is_err(), "written into a file that is gone");
     drop(book);
     fs::rename(&scene.place.folder, &aside).unwrap();
-    assert!(Book::open(&scene.place, Settings::USUAL, false).is_err(), "the folder was made again");
+    assert!(
+        AuditFile::open(&scene.place, Settings::USUAL, false).is_err(),
+        "the folder was made again"
+    );
     fs::rename(&aside, &scene.place.folder).unwrap();
-    assert!(Book::open(&scene.place, Settings::USUAL, false).is_ok());
+    assert!(AuditFile::open(&scene.place, Settings::USUAL, false).is_ok());
 }
 
 #[test]
@@ -306,10 +309,10 @@ fn entries_are_found_by_who_what_and_how_it_ended() {
     let mut book = scene.open();
     for (number, code) in ["ok", "failed", "ok"].into_iter().enumerate() {
         let of = book.append(vec![intent(&format!("s{number}"))]).unwrap();
-        book.append(vec![What::Result { of, code: code.into(), millis: 5 }]).unwrap();
+        book.append(vec![LineKind::Result { of, code: code.into(), millis: 5 }]).unwrap();
     }
-    let call = Call::new(&Caller::local(9), "daemon.stop", &[]);
-    book.append(vec![What::Refused { call, code: "forbidden".into() }]).unwrap();
+    let call = AuditedCall::new(&Caller::local(9), "daemon.stop", &[]);
+    book.append(vec![LineKind::Refused { call, code: "forbidden".into() }]).unwrap();
     let find = |change: fn(&mut AuditQuery)| {
         let mut query = AuditQuery { most: 10, ..AuditQuery::default() };
         change(&mut query);
@@ -331,7 +334,7 @@ async fn a_disk_that_does_not_answer_keeps_nobody_waiting() {
     let home = Home { state: folder.path().into(), runtime: folder.path().join("run") };
     // An audit whose writer never runs.
     let (audit, _writer) = Audit::new(&home, Arc::new(Registry::new()));
-    let call = || Call::new(&Caller::local(7), "service.stop", &[]);
+    let call = || AuditedCall::new(&Caller::local(7), "service.stop", &[]);
     for unavailable in [
         audit.begin(call()).await.map(drop).unwrap_err(),
         audit.saw(call(), "ok", 0).await.unwrap_err(),

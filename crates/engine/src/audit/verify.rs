@@ -1,18 +1,18 @@
 //! Verifies the audit. Reads only the files; needs no daemon.
 
-use super::book::{Anchor, Head, Place, files};
-use super::line::{GENESIS, Line, MAX_LINE, What, sha256};
+use super::audit_file::{AuditPaths, ChainAnchor, ChainHead, files};
+use super::line::{AuditLine, GENESIS, LineKind, MAX_LINE, sha256};
 use proctor_sys::own_file;
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 /// Maximum number of findings: the first ones say enough.
-const MOST_FINDINGS: usize = 100;
+const MAX_FINDINGS: usize = 100;
 
 /// The result of a verification.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct AuditReport {
     pub files: usize,
     /// Number of valid lines.
     pub lines: u64,
@@ -25,14 +25,14 @@ pub struct Verdict {
     pub problems: Vec<String>,
     /// Findings that are in order and worth knowing.
     pub notes: Vec<String>,
-    /// Line numbers of operations without a result: the daemon ended in between, or they are in progress.
+    /// AuditLine numbers of operations without a result: the daemon ended in between, or they are in progress.
     pub unfinished: Vec<u64>,
 }
 
 /// Blocks. `Err`: the folder cannot be read at all.
-pub(crate) fn verify(place: &Place) -> io::Result<Verdict> {
+pub(crate) fn verify(place: &AuditPaths) -> io::Result<AuditReport> {
     // The head is read before the lines: lines written meanwhile are beyond it, which is fine.
-    let (head, anchor) = (Head::read(&place.head), Anchor::read(&place.anchor));
+    let (head, anchor) = (ChainHead::read(&place.head), ChainAnchor::read(&place.anchor));
     let files = match files(&place.folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         files => files?,
@@ -54,11 +54,11 @@ pub(crate) fn verify(place: &Place) -> io::Result<Verdict> {
 
 #[derive(Default)]
 struct Check {
-    verdict: Verdict,
+    verdict: AuditReport,
     prev: String,
     seq: u64,
     begun: BTreeSet<u64>,
-    anchor: Option<Anchor>,
+    anchor: Option<ChainAnchor>,
     /// Invalid bytes since the last line, and their position.
     strange: Vec<u8>,
     strange_at: String,
@@ -68,7 +68,7 @@ struct Check {
 
 impl Check {
     fn problem(&mut self, text: String) {
-        if self.verdict.problems.len() < MOST_FINDINGS {
+        if self.verdict.problems.len() < MAX_FINDINGS {
             self.verdict.problems.push(text);
         }
     }
@@ -83,7 +83,7 @@ impl Check {
                 break;
             }
             let place = format!("{}:{number}", path.display());
-            match bytes.strip_suffix(b"\n").map(Line::decode) {
+            match bytes.strip_suffix(b"\n").map(AuditLine::decode) {
                 Some(Ok((line, hash))) => self.line(&place, line, hash),
                 Some(Err(_)) | None => {
                     if self.strange.is_empty() {
@@ -99,14 +99,15 @@ impl Check {
         Ok(())
     }
 
-    fn line(&mut self, place: &str, line: Line, hash: String) {
+    fn line(&mut self, place: &str, line: AuditLine, hash: String) {
         self.strange(Some(&line.what));
-        let begins = self.verdict.lines == 0 && !matches!(line.what, What::Lost { after: 0, .. });
+        let begins =
+            self.verdict.lines == 0 && !matches!(line.what, LineKind::Lost { after: 0, .. });
         if begins && self.told == 0 && line.seq > 1 {
             // If older files were dropped, the chain begins later; the head knows where.
             (self.seq, self.prev) = (line.seq - 1, line.prev.clone());
         }
-        let marked_loss = matches!(line.what, What::Lost { after, up_to } if after == self.seq && line.seq == up_to + 1);
+        let marked_loss = matches!(line.what, LineKind::Lost { after, up_to } if after == self.seq && line.seq == up_to + 1);
         if marked_loss {
             let (from, to) = (self.seq + 1, line.seq - 1);
             let at = &line.at;
@@ -126,24 +127,24 @@ impl Check {
             ));
         }
         match &line.what {
-            What::Intent(_) => drop(self.begun.insert(line.seq)),
-            What::Result { of, .. } => drop(self.begun.remove(of)),
-            What::Skipped { count } => self.verdict.notes.push(format!(
+            LineKind::Intent(_) => drop(self.begun.insert(line.seq)),
+            LineKind::Result { of, .. } => drop(self.begun.remove(of)),
+            LineKind::Skipped { count } => self.verdict.notes.push(format!(
                 "{place}: {count} rejected requests or reads, more than there was room for, were not recorded one by one"
             )),
-            What::NoHead => self.problem(format!(
+            LineKind::NoHead => self.problem(format!(
                 "{place}: a daemon found lines and no audit.head at {}: lines may be missing before this one",
                 line.at
             )),
-            What::Altered { record } => self.problem(format!(
+            LineKind::Altered { record } => self.problem(format!(
                 "{place}: record {record} was altered; a daemon noticed at {}",
                 line.at
             )),
-            What::Started { .. }
-            | What::Refused { .. }
-            | What::Read { .. }
-            | What::Torn { .. }
-            | What::Lost { .. } => {}
+            LineKind::Started { .. }
+            | LineKind::Refused { .. }
+            | LineKind::Read { .. }
+            | LineKind::Torn { .. }
+            | LineKind::Lost { .. } => {}
         }
         if self.verdict.lines == 0 {
             self.verdict.first = line.seq;
@@ -153,7 +154,7 @@ impl Check {
     }
 
     /// Judges invalid bytes by the next line: a daemon that found an unfinished line reports it.
-    fn strange(&mut self, next: Option<&What>) {
+    fn strange(&mut self, next: Option<&LineKind>) {
         if self.strange.is_empty() {
             return;
         }
@@ -162,7 +163,7 @@ impl Check {
         let left = found.strip_suffix(b"\n").unwrap_or(&found);
         let place = std::mem::take(&mut self.strange_at);
         match next {
-            Some(What::Torn { bytes, sha256: hash })
+            Some(LineKind::Torn { bytes, sha256: hash })
                 if *bytes == left.len() as u64 && *hash == sha256(left) =>
             {
                 self.verdict.notes.push(format!(
@@ -172,7 +173,7 @@ impl Check {
             }
             _ => {}
         }
-        let why = match Line::decode(left) {
+        let why = match AuditLine::decode(left) {
             Ok(_) => "is not a line of the audit".into(),
             Err(why) => why,
         };
@@ -181,7 +182,7 @@ impl Check {
     }
 
     /// Checks the bytes at the very end against the head.
-    fn against(&mut self, head: Result<Option<Head>, String>, place: &Place) {
+    fn against(&mut self, head: Result<Option<ChainHead>, String>, place: &AuditPaths) {
         let ended = self.strange.ends_with(b"\n");
         if !self.strange.is_empty() && !ended {
             let at = std::mem::take(&mut self.strange_at);
@@ -193,7 +194,7 @@ impl Check {
             Ok(Some(head)) => head.seq < self.anchor.as_ref().map_or(0, |it| it.seq),
             Ok(None) | Err(_) => true,
         };
-        if let Some(Anchor { seq, .. }) = self.anchor.clone()
+        if let Some(ChainAnchor { seq, .. }) = self.anchor.clone()
             && unknown
             && seq > self.seq
         {
@@ -232,7 +233,7 @@ impl Check {
         }
     }
 
-    fn finish(mut self) -> Verdict {
+    fn finish(mut self) -> AuditReport {
         (self.verdict.last, self.verdict.hash) = (self.seq, self.prev);
         self.verdict.unfinished = self.begun.into_iter().collect();
         self.verdict

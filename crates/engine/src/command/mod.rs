@@ -5,34 +5,34 @@
 //! program that is to stay is a service. `mark` describes how processes are found after a daemon was killed.
 
 mod capture;
-mod mark;
-mod produce;
-pub(crate) mod surroundings;
+pub(crate) mod command_environment;
+mod engine_command;
+mod process_mark;
 
 use crate::error::EngineError;
 use capture::Capture;
-use mark::Mark;
-pub(crate) use mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
+pub use command_environment::CommandEnvironment;
+pub(crate) use engine_command::{Program, ProgramOutput};
+use process_mark::ProcessMark;
+pub(crate) use process_mark::{VARIABLE as MARK_VARIABLE, left_behind, sweep};
 use proctor_core::config::secret::shown_text;
 use proctor_core::home::Home;
 use proctor_sys::cgroup::{self, Hierarchy};
 use proctor_sys::process::Process;
-use proctor_sys::tree::{Look, Tree};
-use proctor_sys::{clock, leash, signal};
-pub(crate) use produce::{Produced, Program};
+use proctor_sys::process_tree::{SearchScope, Tree};
+use proctor_sys::{clock, die_with_parent, signal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-pub use surroundings::Surroundings;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{timeout, timeout_at};
 
 /// Maximum number of concurrent commands: each has two buffers, and a person needs fewer.
-const MOST: usize = 32;
+const MAX_COMMANDS: usize = 32;
 
 /// Time that the pipes stay open after the command has ended: a helper that is about to end may still write.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -52,8 +52,8 @@ pub struct CommandPlan {
 
 /// The result of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finished {
-    pub end: End,
+pub struct CommandOutcome {
+    pub end: CommandExit,
     /// Invalid UTF-8 is replaced; see [`Finished::truncated`].
     pub stdout: String,
     pub stderr: String,
@@ -65,7 +65,7 @@ pub struct Finished {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum CommandExit {
     Code(i32),
     Signal(i32),
     /// The timeout expired, and all its processes were killed.
@@ -84,7 +84,7 @@ pub(crate) struct Commands {
 
 impl Commands {
     pub(crate) fn new(home: Home) -> Commands {
-        Commands { home, room: Semaphore::new(MOST), groups: OnceLock::new() }
+        Commands { home, room: Semaphore::new(MAX_COMMANDS), groups: OnceLock::new() }
     }
 
     pub(crate) fn home(&self) -> &Home {
@@ -97,34 +97,34 @@ impl Commands {
     }
 
     /// Runs it to its end. If the future is dropped early, its whole process tree is killed.
-    pub(crate) async fn run(&self, plan: CommandPlan) -> Result<Finished, EngineError> {
+    pub(crate) async fn run(&self, plan: CommandPlan) -> Result<CommandOutcome, EngineError> {
         let busy = || {
             EngineError::Failed(format!(
-                "the limit of {MOST} running commands is reached; try again later"
+                "the limit of {MAX_COMMANDS} running commands is reached; try again later"
             ))
         };
         let _room = self.room.try_acquire().map_err(|_| busy())?;
         let begun = Instant::now();
         let deadline = begun + plan.limit;
-        let mut mark = Mark::new(&self.home, self.groups());
+        let mut mark = ProcessMark::new(&self.home, self.groups());
         let finished = match start(&plan, &self.home, &mut mark) {
             Ok(child) => {
                 let pair = [Capture::default(), Capture::default()];
-                Running::new(child, mark).finish(deadline.into(), pair).await?.finished()
+                RunningCommand::new(child, mark).finish(deadline.into(), pair).await?.finished()
             }
             Err(why) => {
                 mark.forget();
-                Finished::not_started(why)
+                CommandOutcome::not_started(why)
             }
         };
-        Ok(Finished { took: begun.elapsed(), ..finished })
+        Ok(CommandOutcome { took: begun.elapsed(), ..finished })
     }
 }
 
-impl Finished {
-    fn not_started(why: String) -> Finished {
-        let (end, took) = (End::NotStarted(why), Duration::ZERO);
-        Finished {
+impl CommandOutcome {
+    fn not_started(why: String) -> CommandOutcome {
+        let (end, took) = (CommandExit::NotStarted(why), Duration::ZERO);
+        CommandOutcome {
             end,
             stdout: String::new(),
             stderr: String::new(),
@@ -135,7 +135,7 @@ impl Finished {
     }
 }
 
-fn start(plan: &CommandPlan, home: &Home, mark: &mut Mark) -> Result<Child, String> {
+fn start(plan: &CommandPlan, home: &Home, mark: &mut ProcessMark) -> Result<Child, String> {
     let Some((program, arguments)) = plan.argv.split_first() else {
         return Err("the command is empty".into());
     };
@@ -155,24 +155,24 @@ fn start(plan: &CommandPlan, home: &Home, mark: &mut Mark) -> Result<Child, Stri
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     mark.put_on(&mut command);
-    leash::hold(&mut command, Some(signal::SIGKILL));
+    die_with_parent::hold(&mut command, Some(signal::SIGKILL));
     let spawned = Command::from(command).spawn();
     spawned.map_err(|error| unstartable(program, &plan.working_dir, &error.to_string()))
 }
 
 /// A command that has ended.
-struct Over {
-    end: End,
+struct EndedCommand {
+    end: CommandExit,
     out: Capture,
     err: Capture,
     left: Vec<String>,
 }
 
-impl Over {
-    fn finished(self) -> Finished {
+impl EndedCommand {
+    fn finished(self) -> CommandOutcome {
         let ((stdout, cut), (stderr, also_cut)) = (self.out.text(), self.err.text());
         let (end, truncated, left) = (self.end, cut || also_cut, self.left);
-        Finished { end, stdout, stderr, truncated, took: Duration::ZERO, left }
+        CommandOutcome { end, stdout, stderr, truncated, took: Duration::ZERO, left }
     }
 }
 
@@ -184,10 +184,10 @@ fn unstartable(program: &str, folder: &Path, why: &str) -> String {
 }
 
 /// A started command. If it is dropped, it is killed with everything it started.
-struct Running {
+struct RunningCommand {
     child: Option<Child>,
     tree: Tree,
-    mark: Option<Mark>,
+    mark: Option<ProcessMark>,
     /// Bytes for its standard input.
     input: Vec<u8>,
     /// Search for processes that it leaves running, among all processes of the machine.
@@ -200,19 +200,19 @@ struct Running {
     is_stuck: bool,
 }
 
-impl Running {
-    fn new(child: Child, mark: Mark) -> Running {
+impl RunningCommand {
+    fn new(child: Child, mark: ProcessMark) -> RunningCommand {
         let tree = mark.tree(child.id().unwrap_or(0));
         let (child, mark, input) = (Some(child), Some(mark), Vec::new());
         let (thorough, gentle, wanted, is_stuck) = (true, false, None, false);
-        Running { child, tree, mark, input, thorough, gentle, wanted, is_stuck }
+        RunningCommand { child, tree, mark, input, thorough, gentle, wanted, is_stuck }
     }
 
     async fn finish(
         mut self,
         deadline: tokio::time::Instant,
         [out, err]: [Capture; 2],
-    ) -> Result<Over, EngineError> {
+    ) -> Result<EndedCommand, EngineError> {
         let gone = || EngineError::Failed("the task that ran the command failed".into());
         let child = self.child.as_mut().ok_or_else(gone)?;
         let mut out = Stream::new(child.stdout.take(), out);
@@ -242,15 +242,15 @@ impl Running {
             }
             Err(is_stuck) => {
                 self.is_stuck = is_stuck;
-                End::TimedOut
+                CommandExit::TimedOut
             }
         };
         // Other owners of the pipes get a moment, unless the timeout has expired.
-        if end != End::TimedOut {
+        if end != CommandExit::TimedOut {
             let moment = (tokio::time::Instant::now() + LAST_WORDS).min(deadline);
             let _ = timeout_at(moment, async { tokio::join!(out.read(), err.read()) }).await;
         }
-        let left = match self.mark.take_if(|_| !self.thorough && end != End::TimedOut) {
+        let left = match self.mark.take_if(|_| !self.thorough && end != CommandExit::TimedOut) {
             Some(mark) => {
                 mark.forget();
                 Vec::new()
@@ -258,22 +258,23 @@ impl Running {
             None => self.clear(&end).await?,
         };
         let _ = timeout(LAST_WORDS, async { tokio::join!(out.read(), err.read()) }).await;
-        Ok(Over { end, out: out.capture, err: err.capture, left })
+        Ok(EndedCommand { end, out: out.capture, err: err.capture, left })
     }
 
     /// Ends the remaining processes and returns them, without the command itself.
-    async fn clear(&mut self, end: &End) -> Result<Vec<String>, EngineError> {
+    async fn clear(&mut self, end: &CommandExit) -> Result<Vec<String>, EngineError> {
         if self.gentle
-            && *end == End::TimedOut
+            && *end == CommandExit::TimedOut
             && let Some(child) = &mut self.child
             && end_gently(child, self.thorough || self.is_stuck).await
         {
             self.tree.reaped_at = Some(clock::ticks_since_boot());
         }
         let tree = self.tree.clone();
-        let itself = self.child.as_ref().and_then(Child::id).filter(|_| *end == End::TimedOut);
+        let itself =
+            self.child.as_ref().and_then(Child::id).filter(|_| *end == CommandExit::TimedOut);
         let left = crate::blocking(move || {
-            let members = tree.members(Look::Everywhere);
+            let members = tree.members(SearchScope::Everywhere);
             let others = members.iter().filter(|member| Some(member.pid) != itself);
             let left: Vec<String> = others.map(|member| shown_process(member.pid)).collect();
             // Only a cgroup tells for certain that nobody was born while the others were looked at.
@@ -282,11 +283,11 @@ impl Running {
                     .cgroup
                     .as_deref()
                     .is_some_and(|group| cgroup::populated(group) == Some(false));
-            (left, if is_over { 0 } else { mark::end(&tree) })
+            (left, if is_over { 0 } else { process_mark::end(&tree) })
         });
         let (left, immortal) = left.await?;
         if let Some(mut child) = self.child.take()
-            && *end == End::TimedOut
+            && *end == CommandExit::TimedOut
         {
             let _ = timeout(LAST_WORDS, child.wait()).await;
         }
@@ -300,14 +301,14 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         let Some(mark) = self.mark.take() else { return };
         let (gentle, thorough) = (self.gentle, self.thorough);
         match &self.child {
             Some(child) if gentle && thorough => ask_to_end(child),
             Some(_) if gentle => {}
-            Some(_) | None => self.tree.kill(Look::Everywhere),
+            Some(_) | None => self.tree.kill(SearchScope::Everywhere),
         }
         // Reaped here, or by the keeper if the daemon is ending; then the file is left to the next daemon.
         let (child, mut tree) = (self.child.take(), self.tree.clone());
@@ -315,11 +316,11 @@ impl Drop for Running {
             runtime.spawn(async move {
                 if let Some(mut child) = child {
                     if gentle && !end_gently(&mut child, thorough).await {
-                        tree.kill(Look::Everywhere);
+                        tree.kill(SearchScope::Everywhere);
                     }
                     reap(child, &mut tree).await;
                 }
-                if matches!(crate::blocking(move || mark::end(&tree)).await, Ok(0)) {
+                if matches!(crate::blocking(move || process_mark::end(&tree)).await, Ok(0)) {
                     mark.forget();
                 }
             });
@@ -367,10 +368,10 @@ async fn reap(mut child: Child, tree: &mut Tree) {
     }
 }
 
-fn end_of(status: ExitStatus) -> End {
+fn end_of(status: ExitStatus) -> CommandExit {
     match (status.code(), status.signal()) {
-        (Some(code), _) => End::Code(code),
-        (None, signal) => End::Signal(signal.unwrap_or(0)),
+        (Some(code), _) => CommandExit::Code(code),
+        (None, signal) => CommandExit::Signal(signal.unwrap_or(0)),
     }
 }
 

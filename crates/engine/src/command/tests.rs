@@ -33,7 +33,7 @@ impl Place {
         }
     }
 
-    async fn run(&self, script: &str) -> Finished {
+    async fn run(&self, script: &str) -> CommandOutcome {
         let finished =
             self.commands.run(self.shell(script, Duration::from_secs(30))).await.unwrap();
         assert_eq!(left_behind(&self.commands.home).len(), 0, "a mark was left");
@@ -62,12 +62,12 @@ async fn the_exit_is_the_truth_and_both_streams_are_kept_apart() {
     let place = place();
     let finished = place.run("echo out $A $PROCTOR_HOME; echo err >&2; pwd; exit 3").await;
     let folder = place.folder.path().canonicalize().unwrap();
-    assert_eq!(finished.end, End::Code(3));
+    assert_eq!(finished.end, CommandExit::Code(3));
     let home = place.folder.path().display();
     assert_eq!(finished.stdout, format!("out b {home}\n{}\n", folder.display()));
     assert_eq!((finished.stderr.as_str(), finished.truncated), ("err\n", false));
-    assert_eq!(place.run("kill -TERM $$").await.end, End::Signal(15));
-    assert_eq!(place.run("cat").await.end, End::Code(0), "there was something to read");
+    assert_eq!(place.run("kill -TERM $$").await.end, CommandExit::Signal(15));
+    assert_eq!(place.run("cat").await.end, CommandExit::Code(0), "there was something to read");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn megabytes_on_both_streams_block_nothing_and_are_cut_in_the_middle() {
     let script = "echo first; head -c 3000000 /dev/zero | tr '\\0' x >&2; \
                   head -c 3000000 /dev/zero | tr '\\0' y; echo last";
     let finished = place().run(script).await;
-    assert_eq!((finished.end, finished.truncated), (End::Code(0), true));
+    assert_eq!((finished.end, finished.truncated), (CommandExit::Code(0), true));
     assert!(finished.stdout.starts_with("first\nyy") && finished.stdout.ends_with("yylast\n"));
     assert!(finished.stdout.len() < 200_000 && finished.stderr.len() < 200_000);
 }
@@ -87,7 +87,7 @@ async fn when_its_time_is_over_all_of_it_is_killed() {
         "setsid sleep 1000 & echo $! > escaped; sleep 1000 & echo $! > child; echo said; wait";
     let plan = place.shell(script, Duration::from_millis(500));
     let finished = place.commands.run(plan).await.unwrap();
-    assert_eq!((finished.end, finished.stdout.as_str()), (End::TimedOut, "said\n"));
+    assert_eq!((finished.end, finished.stdout.as_str()), (CommandExit::TimedOut, "said\n"));
     assert_eq!(finished.left.len(), 2, "{:?}", finished.left);
     assert!(!lives(place.file("child").unwrap()) && !lives(place.file("escaped").unwrap()));
 }
@@ -96,7 +96,7 @@ async fn when_its_time_is_over_all_of_it_is_killed() {
 async fn what_it_leaves_running_ends_with_it() {
     let place = place();
     let finished = place.run("setsid sleep 1000 > /dev/null 2>&1 & echo $! > child").await;
-    assert_eq!((finished.end, finished.left.len()), (End::Code(0), 1));
+    assert_eq!((finished.end, finished.left.len()), (CommandExit::Code(0), 1));
     assert!(finished.left[0].starts_with("sleep (pid "), "{:?}", finished.left);
     assert!(!lives(place.file("child").unwrap()));
 }
@@ -113,7 +113,11 @@ async fn what_wipes_its_environment_and_leaves_its_session_ends_with_it() {
             "env -i setsid -f /bin/sh -c '{stay}' > /dev/null 2>&1; until [ -e child ]; do sleep 0.01; done"
         );
         let finished = place.run(&script).await;
-        assert_eq!((finished.end, finished.left.len()), (End::Code(0), 1), "cgroups {cgroups}");
+        assert_eq!(
+            (finished.end, finished.left.len()),
+            (CommandExit::Code(0), 1),
+            "cgroups {cgroups}"
+        );
         assert!(!lives(place.file("child").unwrap()), "cgroups {cgroups}");
     }
 }
@@ -148,7 +152,7 @@ async fn what_cannot_be_started_says_why() {
         (plan.argv, plan.working_dir) =
             (argv.iter().map(|word| (*word).to_owned()).collect(), folder.into());
         let finished = place.commands.run(plan).await.unwrap();
-        let End::NotStarted(why) = finished.end else { panic!("{argv:?}: {finished:?}") };
+        let CommandExit::NotStarted(why) = finished.end else { panic!("{argv:?}: {finished:?}") };
         assert!(why.starts_with(expected), "{why}");
     }
     assert!(left_behind(&place.commands.home).is_empty());
@@ -157,7 +161,7 @@ async fn what_cannot_be_started_says_why() {
 #[tokio::test]
 async fn what_a_killed_daemon_left_is_ended_by_its_mark() {
     let place = place();
-    let mut mark = Mark::new(&place.commands.home, place.commands.groups());
+    let mut mark = ProcessMark::new(&place.commands.home, place.commands.groups());
     let plan = place.shell("sleep 1000 & echo $! > child; wait", Duration::from_secs(1000));
     let mut child = start(&plan, &place.commands.home, &mut mark).unwrap();
     until("it runs", || place.file("child").is_some()).await;
@@ -176,7 +180,7 @@ async fn what_a_killed_daemon_left_is_ended_by_its_mark() {
 async fn what_has_been_reaped_is_known_to_be() {
     let child = Command::new("/bin/true").spawn().unwrap();
     let place = place();
-    let mut tree = Mark::new(&place.commands.home, None).tree(child.id().unwrap());
+    let mut tree = ProcessMark::new(&place.commands.home, None).tree(child.id().unwrap());
     reap(child, &mut tree).await;
     assert!(tree.reaped_at.is_some_and(|tick| tick <= clock::ticks_since_boot()));
 }
@@ -200,10 +204,10 @@ async fn a_program_gets_its_input_and_no_more_is_read_than_is_wanted() {
     let place = place();
     let mut program = place.program("cat; echo oh >&2; exit 3");
     program.input = b"a\0\xff\n".to_vec();
-    let Produced { end, stdout, cut, stderr } = place.commands.produce(program).await.unwrap();
+    let ProgramOutput { end, stdout, cut, stderr } = place.commands.produce(program).await.unwrap();
     assert_eq!(
         (end, stdout, cut, stderr),
-        (End::Code(3), b"a\0\xff\n".into(), false, "oh\n".into())
+        (CommandExit::Code(3), b"a\0\xff\n".into(), false, "oh\n".into())
     );
     let mut program = place.program("cat");
     std::fs::write(place.folder.path().join("input"), "of a file").unwrap();
@@ -216,7 +220,7 @@ async fn a_program_gets_its_input_and_no_more_is_read_than_is_wanted() {
     assert_eq!((produced.stdout.as_slice(), produced.cut), (&b"y\ny\ny\ny\ny\n"[..], true));
     let missing = Program { file: "/nowhere/x".into(), ..place.program("") };
     let produced = place.commands.produce(missing).await.unwrap();
-    assert!(matches!(produced.end, End::NotStarted(_)), "{produced:?}");
+    assert!(matches!(produced.end, CommandExit::NotStarted(_)), "{produced:?}");
     assert!(left_behind(&place.commands.home).is_empty());
 }
 
@@ -227,7 +231,7 @@ async fn a_program_whose_time_is_over_is_killed_with_what_it_started() {
         let script = "setsid sleep 1000 & echo $! > escaped; wait";
         let limit = Duration::from_millis(500);
         let program = Program { limit, thorough, ..place.program(script) };
-        assert_eq!(place.commands.produce(program).await.unwrap().end, End::TimedOut);
+        assert_eq!(place.commands.produce(program).await.unwrap().end, CommandExit::TimedOut);
         assert!(!lives(place.file("escaped").unwrap()));
     }
 }

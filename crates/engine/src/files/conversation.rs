@@ -18,9 +18,9 @@ pub const MAX_FOLDERS: usize = 16;
 /// Roots by the folders they were made for. One set of folders gives one value, so that its threads can be
 /// reused.
 #[derive(Default)]
-pub(super) struct ConversationRoots(Mutex<Vec<Remembered>>);
+pub(super) struct ConversationRoots(Mutex<Vec<CachedRoots>>);
 
-struct Remembered {
+struct CachedRoots {
     declared: Arc<Roots>,
     projects: Vec<PathBuf>,
     roots: Arc<Roots>,
@@ -41,7 +41,7 @@ impl ConversationRoots {
             return declared;
         }
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |known: &Remembered| {
+        let same = |known: &CachedRoots| {
             Arc::ptr_eq(&known.declared, &declared) && known.projects == projects
         };
         if let Some(known) = remembered.iter().find(|known| same(known)) {
@@ -51,7 +51,7 @@ impl ConversationRoots {
             remembered.remove(0);
         }
         let roots = Arc::new(declared.and_folders(&definitions(&declared, &projects)));
-        remembered.push(Remembered { declared, projects, roots: Arc::clone(&roots) });
+        remembered.push(CachedRoots { declared, projects, roots: Arc::clone(&roots) });
         roots
     }
 }

@@ -1,12 +1,12 @@
 //! Lists the content of folders to any depth, and names that match a pattern.
 
-use super::fault::{FileError, Pattern};
-use super::roots::{Guarded, Spot};
-use super::rules::LeaveOut;
-use super::walk::{Visit, Walk, Walking};
+use super::error::{FileError, Pattern};
+use super::ignore_rules::SkipRules;
+use super::roots::{OwnFiles, PathInRoot};
+use super::walk::{Walk, WalkEntry, WalkOptions};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use proctor_core::time::Wall;
-use proctor_sys::beneath::{Kind, Rel};
+use proctor_sys::beneath::{Kind, RelativePath};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,7 +16,7 @@ use std::path::Path;
 pub struct ListQuery {
     /// Maximum depth: 1 is the folder itself.
     pub depth: Option<usize>,
-    pub leave_out: LeaveOut,
+    pub leave_out: SkipRules,
     /// Only names that match one of these.
     pub patterns: Vec<String>,
     /// Patterns ignore case.
@@ -34,7 +34,7 @@ const AROUND_A_NAME: usize = 24;
 
 /// An entry with its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct FolderEntry {
     /// The path as shown in responses.
     pub path: String,
     pub kind: Kind,
@@ -46,13 +46,13 @@ pub struct Listed {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    pub entries: Vec<Listed>,
+    pub entries: Vec<FolderEntry>,
     pub cursor: Option<String>,
     /// Number of folders that could not be read.
     pub unreadable: usize,
 }
 
-impl Listed {
+impl FolderEntry {
     /// Bytes this entry adds to the response.
     fn room(&self) -> usize {
         self.path.len() + AROUND_A_NAME
@@ -61,19 +61,19 @@ impl Listed {
 
 impl Listing {
     pub(super) fn bytes(&self) -> usize {
-        self.entries.iter().map(Listed::room).sum()
+        self.entries.iter().map(FolderEntry::room).sum()
     }
 }
 
 pub(crate) fn list(
-    spot: &Spot,
+    spot: &PathInRoot,
     query: &ListQuery,
-    guarded: &Guarded,
+    guarded: &OwnFiles,
     stop: &dyn Fn() -> bool,
 ) -> Result<Listing, FileError> {
     let after = query.cursor.as_deref().map(parse_cursor).transpose()?;
     let patterns = Patterns::new(&query.patterns, query.any_case)?;
-    let mut walk = Walk::begin(&Walking {
+    let mut walk = Walk::begin(&WalkOptions {
         spot,
         guarded,
         leave_out: query.leave_out,
@@ -107,13 +107,13 @@ pub(crate) fn list(
     Ok(listing)
 }
 
-fn listed(spot: &Spot, visit: &Visit) -> Result<Listed, FileError> {
+fn listed(spot: &PathInRoot, visit: &WalkEntry) -> Result<FolderEntry, FileError> {
     // An entry that has disappeared meanwhile has neither.
     let look = visit.folder.look(&visit.name).ok().flatten();
     let wall = |(seconds, nanos): (i64, i64)| {
         Wall(seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000))
     };
-    Ok(Listed {
+    Ok(FolderEntry {
         path: spot.shown_at(&visit.rel()?),
         kind: visit.kind,
         depth: visit.depth,
@@ -124,13 +124,13 @@ fn listed(spot: &Spot, visit: &Visit) -> Result<Listed, FileError> {
 
 /// A path as a cursor: in hexadecimal digits, because a name may contain any bytes.
 pub(crate) fn cursor(path: &[u8]) -> String {
-    super::survey::hex(path)
+    super::file_info::hex(path)
 }
 
-pub(crate) fn parse_cursor(text: &str) -> Result<Rel, FileError> {
+pub(crate) fn parse_cursor(text: &str) -> Result<RelativePath, FileError> {
     let bad = || FileError::BadCursor(text.to_owned());
-    let bytes = super::survey::unhex(text).ok_or_else(bad)?;
-    Rel::parse(OsStr::from_bytes(&bytes)).map_err(|_| bad())
+    let bytes = super::file_info::unhex(text).ok_or_else(bad)?;
+    RelativePath::parse(OsStr::from_bytes(&bytes)).map_err(|_| bad())
 }
 
 /// Patterns for names. A pattern with a slash matches the whole path below the requested folder.

@@ -6,44 +6,47 @@
 
 mod change;
 mod conversation;
-mod fault;
+mod error;
+mod file_info;
+mod ignore_rules;
 mod list;
-mod patience;
-mod places;
+mod page_sources;
 mod read;
+mod regex_deadline;
 mod roots;
-mod rules;
 mod search;
-mod survey;
 mod walk;
 mod workers;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use change::{Changed, DiffQuery, Generation, Moved, Replacement, WasFile, Wish, Written};
+pub use change::{
+    DiffQuery, ExpectedState, FileOutcome, Generation, MovedPath, OldFile, Replacement,
+    WriteRequest,
+};
 pub use conversation::MAX_FOLDERS;
-pub use fault::{Conflict, FileError, Pattern, Unfit};
-pub use list::{ListQuery, Listed, Listing};
-pub use proctor_sys::beneath::{Fault, Kind};
-pub use read::{Content, Part, ReadQuery};
-pub use roots::{Declared, Roots, Spot, Standing};
-pub use rules::LeaveOut;
-pub use search::{Case, FoundFile, FoundLine, LARGEST_PAGE, SearchPage, SearchQuery, Want};
+pub use error::{Conflict, FileError, PatchMismatch, Pattern};
+pub use ignore_rules::SkipRules;
+pub use list::{FolderEntry, ListQuery, Listing};
+pub use proctor_sys::beneath::{Kind, PathError};
+pub use read::{Content, ContentRange, ReadQuery};
+pub use roots::{CallerFolder, DeclaredRoot, PathInRoot, Roots};
+pub use search::{Case, FoundFile, FoundLine, MAX_PAGE_BYTES, ResultKind, SearchPage, SearchQuery};
 
 use crate::error::EngineError;
 use crate::registry::Registry;
 pub(crate) use change::recover;
 use change::{Backups, Locks};
 use conversation::ConversationRoots;
-use places::Room;
+use file_info::FileInfoCache;
+use page_sources::PageBudget;
 use proctor_core::home::Home;
 use proctor_sys::beneath::Folder;
-use roots::Guarded;
+use roots::OwnFiles;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use survey::Surveys;
 use workers::{Purpose, Workers};
 
 /// File operations.
@@ -59,7 +62,7 @@ pub struct Files {
 struct Shared {
     home: Home,
     registry: Arc<Registry>,
-    surveys: Surveys,
+    surveys: FileInfoCache,
     locks: Locks,
     backups: Backups,
     workers: Workers,
@@ -68,7 +71,8 @@ struct Shared {
 
 impl Files {
     pub(crate) fn new(home: Home, registry: Arc<Registry>) -> Files {
-        let (surveys, locks, backups) = (Surveys::default(), Locks::default(), Backups::of(&home));
+        let (surveys, locks, backups) =
+            (FileInfoCache::default(), Locks::default(), Backups::of(&home));
         let workers = Workers::new(home.clone());
         let conversations = ConversationRoots::default();
         let shared = Shared { home, registry, surveys, locks, backups, workers, conversations };
@@ -109,7 +113,7 @@ impl Files {
             let read = |path: &String| {
                 let spot = files.find(path)?;
                 let content = read::read(&spot, &query, &guarded, &files.shared.surveys, stop)?;
-                if let Part::Picture { bytes } = &content.part {
+                if let ContentRange::Picture { bytes } = &content.part {
                     query.largest_picture -= bytes.len() as u64;
                 }
                 Ok(content)
@@ -123,8 +127,9 @@ impl Files {
     pub async fn list(&self, paths: Vec<String>, query: ListQuery) -> Result<Listing, EngineError> {
         let listed = self.look(move |files, stop| {
             let (spots, guarded) = (files.spots(&paths)?, files.guarded());
-            let room = Room { most: query.most, bytes: query.max_bytes.unwrap_or(usize::MAX) };
-            places::page(&spots, query.cursor.as_deref(), room, |spot, cursor, room| {
+            let room =
+                PageBudget { most: query.most, bytes: query.max_bytes.unwrap_or(usize::MAX) };
+            page_sources::page(&spots, query.cursor.as_deref(), room, |spot, cursor, room| {
                 let (most, max_bytes) = (room.most, Some(room.bytes));
                 let query = ListQuery { most, max_bytes, cursor, ..query.clone() };
                 list::list(spot, &query, &guarded, stop)
@@ -141,9 +146,9 @@ impl Files {
     ) -> Result<SearchPage, EngineError> {
         let searched = self.look(move |files, stop| {
             let (spots, guarded) = (files.spots(&paths)?, files.guarded());
-            let room = Room { most: query.most, bytes: query.max_bytes };
-            places::page(&spots, query.cursor.as_deref(), room, |spot, cursor, room| {
-                let Room { most, bytes: max_bytes } = room;
+            let room = PageBudget { most: query.most, bytes: query.max_bytes };
+            page_sources::page(&spots, query.cursor.as_deref(), room, |spot, cursor, room| {
+                let PageBudget { most, bytes: max_bytes } = room;
                 let query = SearchQuery { most, max_bytes, cursor, ..query.clone() };
                 search::search(spot, &query, &guarded, stop)
             })
@@ -152,12 +157,12 @@ impl Files {
     }
 
     /// The position of the caller relative to the roots.
-    pub async fn standing(&self) -> Result<Standing, EngineError> {
-        let Some(here) = self.here.clone() else { return Ok(Standing::Elsewhere) };
+    pub async fn standing(&self) -> Result<CallerFolder, EngineError> {
+        let Some(here) = self.here.clone() else { return Ok(CallerFolder::Elsewhere) };
         self.look(move |files, _| files.roots().standing(&here)).await
     }
 
-    fn find(&self, path: &str) -> Result<Spot, FileError> {
+    fn find(&self, path: &str) -> Result<PathInRoot, FileError> {
         self.check_begin(path)?;
         self.roots().find_from(path, self.here.as_deref())
     }
@@ -172,18 +177,18 @@ impl Files {
         Err(roots.elsewhere(&here.join(path).to_string_lossy()))
     }
 
-    fn top(&self) -> Result<Spot, FileError> {
+    fn top(&self) -> Result<PathInRoot, FileError> {
         self.check_begin("")?;
         self.roots().top_from(self.here.as_deref())
     }
 
     /// The spots of these paths, without duplicates.
-    fn spots(&self, paths: &[String]) -> Result<Vec<Spot>, FileError> {
+    fn spots(&self, paths: &[String]) -> Result<Vec<PathInRoot>, FileError> {
         if paths.iter().all(String::is_empty) {
             self.check_begin("")?;
             return self.roots().around(self.here.as_deref());
         }
-        let mut spots: Vec<Spot> = Vec::new();
+        let mut spots: Vec<PathInRoot> = Vec::new();
         for path in paths {
             let spot = self.find(path)?;
             if !spots.iter().any(|known| known.shown == spot.shown) {
@@ -194,7 +199,7 @@ impl Files {
     }
 
     /// A folder, held open. Waits for disks.
-    pub(crate) fn folder(&self, spot: &Spot) -> Result<Folder, FileError> {
+    pub(crate) fn folder(&self, spot: &PathInRoot) -> Result<Folder, FileError> {
         spot.folder(&self.guarded())
     }
 
@@ -204,8 +209,8 @@ impl Files {
         [state, runtime].into_iter().filter_map(|path| path.canonicalize().ok()).collect()
     }
 
-    fn guarded(&self) -> Guarded {
-        Guarded::of(&self.shared.home).with(&self.roots())
+    fn guarded(&self) -> OwnFiles {
+        OwnFiles::of(&self.shared.home).with(&self.roots())
     }
 
     /// Read-only roots, without links.
@@ -248,7 +253,7 @@ impl Files {
         work: impl FnOnce(&Files, &(dyn Fn() -> bool + Sync)) -> R + Send + 'static,
     ) -> Result<R, EngineError> {
         let (files, over) = (self.clone(), Arc::new(AtomicBool::new(false)));
-        let waiting = Waiting(Arc::clone(&over));
+        let waiting = WaitingCaller(Arc::clone(&over));
         let work = move || work(&files, &|| over.load(Ordering::Relaxed));
         let done = self.shared.workers.work(roots, purpose, work).await;
         drop(waiting);
@@ -257,9 +262,9 @@ impl Files {
 }
 
 /// Marks that a caller waits for a response, until this is dropped.
-struct Waiting(Arc<AtomicBool>);
+struct WaitingCaller(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for WaitingCaller {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }

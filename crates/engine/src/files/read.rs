@@ -1,16 +1,16 @@
 //! Reads a range of lines or bytes of a file, as much as fits, with a cursor for the rest.
 
-use super::fault::FileError;
-use super::roots::{Guarded, Spot};
-use super::survey::{self, Stamp, Survey, Surveys};
-use proctor_core::content::{self, Encoding, Nature};
+use super::error::FileError;
+use super::file_info::{self, FileInfo, FileInfoCache, FileVersion};
+use super::roots::{OwnFiles, PathInRoot};
+use proctor_core::content::{self, ContentKind, Encoding};
 use proctor_core::time::Wall;
-use proctor_sys::beneath::Look;
+use proctor_sys::beneath::EntryInfo;
 use std::fs::File;
 
 /// Maximum size of a UTF-16 file that is decoded, since it is decoded as a whole; a larger one is treated as
 /// bytes.
-const LARGEST_UTF16: u64 = 8 << 20;
+const MAX_UTF16: u64 = 8 << 20;
 
 /// A request to read a file.
 #[derive(Debug, Clone, Default)]
@@ -41,18 +41,18 @@ pub struct Content {
     pub mode: u32,
     /// Hash of the whole file; `None` if the file is too large.
     pub sha256: Option<String>,
-    pub nature: Nature,
+    pub nature: ContentKind,
     /// True if `nature` describes the whole file, false if only its beginning.
     pub whole: bool,
     /// The type of picture.
     pub picture: Option<&'static str>,
-    pub part: Part,
+    pub part: ContentRange,
     /// Position of the rest, if more was requested.
     pub cursor: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Part {
+pub enum ContentRange {
     /// Numbers of its first and last line, where they are known.
     Text {
         text: String,
@@ -73,16 +73,16 @@ pub enum Part {
 }
 
 pub(crate) fn read(
-    spot: &Spot,
+    spot: &PathInRoot,
     query: &ReadQuery,
-    guarded: &Guarded,
-    surveys: &Surveys,
+    guarded: &OwnFiles,
+    surveys: &FileInfoCache,
     stop: &dyn Fn() -> bool,
 ) -> Result<Content, FileError> {
     let (file, look) = spot.place(guarded)?.read().map_err(spot.at())?;
     let survey = surveys.of(&file, &look, stop)?;
     let mut first = [0; 16];
-    let length = survey::read_at(&file, &mut first, 0)?;
+    let length = file_info::read_at(&file, &mut first, 0)?;
     let picture = content::picture(&first[..length]);
     let reader = Reader { spot, query, look, survey: &survey, picture: picture.is_some(), stop };
     let (part, next) = reader.part(&file)?;
@@ -112,22 +112,22 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn text(&self, look: &Look) -> String {
+    fn text(&self, look: &EntryInfo) -> String {
         let Cursor { offset, line, last } = self;
-        format!("{offset}.{line}.{last}.{:08x}", Stamp::of(look).digest())
+        format!("{offset}.{line}.{last}.{:08x}", FileVersion::of(look).digest())
     }
 
-    fn parse(text: &str, look: &Look, path: &str) -> Result<Cursor, FileError> {
+    fn parse(text: &str, look: &EntryInfo, path: &str) -> Result<Cursor, FileError> {
         let bad = || FileError::BadCursor(text.to_owned());
         let parts: Vec<&str> = text.split('.').collect();
         let [offset, line, last, stamp] = parts[..] else { return Err(bad()) };
         let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
         let cursor = Cursor { offset: number(offset)?, line: number(line)?, last: number(last)? };
         let stamp = u32::from_str_radix(stamp, 16).map_err(|_| bad())?;
-        if stamp != Stamp::of(look).digest() {
+        if stamp != FileVersion::of(look).digest() {
             return Err(FileError::Moved { path: path.to_owned() });
         }
-        if cursor.offset > look.size.max(LARGEST_UTF16) {
+        if cursor.offset > look.size.max(MAX_UTF16) {
             return Err(bad());
         }
         Ok(cursor)
@@ -136,14 +136,14 @@ impl Cursor {
 
 /// The source of the bytes.
 enum Source<'a> {
-    File(&'a File, &'a Survey),
+    File(&'a File, &'a FileInfo),
     Memory(&'a [u8]),
 }
 
 impl Source<'_> {
     fn read_at(&self, room: &mut [u8], offset: u64) -> Result<usize, FileError> {
         match self {
-            Source::File(file, _) => survey::read_at(file, room, offset),
+            Source::File(file, _) => file_info::read_at(file, room, offset),
             Source::Memory(bytes) => {
                 let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..));
                 let rest = rest.unwrap_or_default();
@@ -164,7 +164,7 @@ impl Source<'_> {
     /// The offset and number of this line, or of the end if there are fewer lines.
     fn line(&self, wanted: u64, stop: &dyn Fn() -> bool) -> Result<(u64, u64), FileError> {
         let (mut offset, mut line) = self.before_line(wanted);
-        let mut piece = vec![0; survey::PIECE];
+        let mut piece = vec![0; file_info::PIECE];
         while line < wanted {
             let length = self.read_at(&mut piece, offset)?;
             if length == 0 {
@@ -184,16 +184,16 @@ impl Source<'_> {
 }
 
 struct Reader<'a> {
-    spot: &'a Spot,
+    spot: &'a PathInRoot,
     query: &'a ReadQuery,
-    look: Look,
-    survey: &'a Survey,
+    look: EntryInfo,
+    survey: &'a FileInfo,
     picture: bool,
     stop: &'a dyn Fn() -> bool,
 }
 
 impl Reader<'_> {
-    fn part(&self, file: &File) -> Result<(Part, Option<Cursor>), FileError> {
+    fn part(&self, file: &File) -> Result<(ContentRange, Option<Cursor>), FileError> {
         let source = Source::File(file, self.survey);
         let encoding = self.survey.nature.encoding;
         if self.query.bytes {
@@ -201,12 +201,12 @@ impl Reader<'_> {
         }
         match encoding {
             None if self.picture && self.look.size <= self.query.largest_picture => {
-                Ok((Part::Picture { bytes: self.all(&source)? }, None))
+                Ok((ContentRange::Picture { bytes: self.all(&source)? }, None))
             }
-            None => Ok((Part::Unreadable, None)),
+            None => Ok((ContentRange::Unreadable, None)),
             Some(encoding @ (Encoding::Utf16Le | Encoding::Utf16Be)) => {
-                if self.look.size > LARGEST_UTF16 {
-                    return Ok((Part::Unreadable, None));
+                if self.look.size > MAX_UTF16 {
+                    return Ok((ContentRange::Unreadable, None));
                 }
                 let text = content::decode_utf16(&self.all(&source)?, encoding);
                 self.text(&Source::Memory(text.as_bytes()), Encoding::Utf8)
@@ -225,7 +225,7 @@ impl Reader<'_> {
         Ok(bytes)
     }
 
-    fn bytes(&self, source: &Source<'_>) -> Result<(Part, Option<Cursor>), FileError> {
+    fn bytes(&self, source: &Source<'_>) -> Result<(ContentRange, Option<Cursor>), FileError> {
         let ReadQuery { from, lines, tail, .. } = self.query;
         if from.or(*lines).or(*tail).is_some() {
             return Err(FileError::BadInput("lines cannot be combined with bytes".into()));
@@ -237,7 +237,7 @@ impl Reader<'_> {
         let end = offset + length as u64;
         let more = end < self.look.size && length > 0;
         let next = more.then_some(Cursor { offset: end, line: 0, last: 0 });
-        Ok((Part::Bytes { bytes, offset }, next))
+        Ok((ContentRange::Bytes { bytes, offset }, next))
     }
 
     fn cursor(&self) -> Result<Option<Cursor>, FileError> {
@@ -285,12 +285,12 @@ impl Reader<'_> {
         &self,
         source: &Source<'_>,
         encoding: Encoding,
-    ) -> Result<(Part, Option<Cursor>), FileError> {
+    ) -> Result<(ContentRange, Option<Cursor>), FileError> {
         let begin = self.begin(source)?;
         let known = |line: u64| (begin.line > 0).then_some(line);
         if begin.line > begin.last {
             let (from, to) = (known(begin.line), known(begin.line - 1));
-            return Ok((Part::Text { text: String::new(), from, to, lossy: false }, None));
+            return Ok((ContentRange::Text { text: String::new(), from, to, lossy: false }, None));
         }
         // Reads a little more than fits, to see whether a character or a line continues.
         let mut bytes = vec![0; self.query.max_bytes + 4];
@@ -315,7 +315,7 @@ impl Reader<'_> {
             Err(error) => (String::from_utf8_lossy(error.as_bytes()).into_owned(), true),
         };
         let more = more.then_some(next);
-        Ok((Part::Text { text, from: known(begin.line), to: known(to), lossy }, more))
+        Ok((ContentRange::Text { text, from: known(begin.line), to: known(to), lossy }, more))
     }
 
     /// The length of the part in these bytes, and whether the request is complete.

@@ -1,11 +1,11 @@
 //! The folders that file operations may access, held open, and the resolution of a request's path to a place in
 //! one of them.
 
-use super::fault::FileError;
+use super::error::FileError;
 use proctor_core::config::roots::RootDef;
 use proctor_core::home::Home;
-use proctor_core::rooted::{self, Located, Lost};
-use proctor_sys::beneath::{Fault, Folder, Id, Links, Place, Rel, Root};
+use proctor_core::root_paths::{self, RootError, RootedPath};
+use proctor_sys::beneath::{EntryPath, Folder, Id, LinkPolicy, PathError, RelativePath, Root};
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The position of a caller relative to the roots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum CallerFolder {
     /// Outside all roots.
     Elsewhere,
     /// At the top of this root.
@@ -24,11 +24,11 @@ pub enum Standing {
 
 /// All roots of one configuration.
 #[derive(Debug, Default)]
-pub struct Roots(Vec<Arc<Declared>>);
+pub struct Roots(Vec<Arc<DeclaredRoot>>);
 
 /// A declared root.
 #[derive(Debug)]
-pub struct Declared {
+pub struct DeclaredRoot {
     pub name: String,
     /// The path as declared.
     pub path: PathBuf,
@@ -40,10 +40,10 @@ pub struct Declared {
     own: RwLock<Option<(Id, bool)>>,
 }
 
-impl Declared {
-    fn new(def: &RootDef) -> Declared {
+impl DeclaredRoot {
+    fn new(def: &RootDef) -> DeclaredRoot {
         let path = PathBuf::from(&def.path);
-        let declared = Declared {
+        let declared = DeclaredRoot {
             name: def.name.clone(),
             real: RwLock::new(path.clone()),
             path,
@@ -77,7 +77,7 @@ impl Declared {
     }
 
     /// The id of its folder, if that belongs to Proctor.
-    fn own(&self, guarded: &Guarded) -> Option<Id> {
+    fn own(&self, guarded: &OwnFiles) -> Option<Id> {
         let root = self.held().ok()?;
         let id = root.folder().id();
         let known = *self.own.read().unwrap_or_else(PoisonError::into_inner);
@@ -101,9 +101,9 @@ impl Declared {
 
 /// A path of a request, in its root.
 #[derive(Debug, Clone)]
-pub struct Spot {
-    pub(crate) root: Arc<Declared>,
-    pub(crate) rel: Rel,
+pub struct PathInRoot {
+    pub(crate) root: Arc<DeclaredRoot>,
+    pub(crate) rel: RelativePath,
     /// The path as shown in responses.
     pub(crate) shown: String,
     /// Responses prefix the path with its root: without it, the path would mean another file at the caller's
@@ -111,19 +111,19 @@ pub struct Spot {
     pub(super) by_root: bool,
 }
 
-impl Spot {
-    pub(crate) fn at(&self) -> impl Fn(Fault) -> FileError {
+impl PathInRoot {
+    pub(crate) fn at(&self) -> impl Fn(PathError) -> FileError {
         FileError::at(&self.shown)
     }
 
     /// Another path in the same root.
-    pub(crate) fn sibling(&self, rel: Rel) -> Spot {
+    pub(crate) fn sibling(&self, rel: RelativePath) -> PathInRoot {
         let (root, by_root) = (Arc::clone(&self.root), self.by_root);
-        Spot { shown: self.shown_at(&rel), root, rel, by_root }
+        PathInRoot { shown: self.shown_at(&rel), root, rel, by_root }
     }
 
     /// Another path in the same root, as shown in responses.
-    pub(crate) fn shown_at(&self, rel: &Rel) -> String {
+    pub(crate) fn shown_at(&self, rel: &RelativePath) -> String {
         let (path, name) = (rel.to_string(), &self.root.name);
         let taken_for_one = path.split_once(':').is_some_and(|(first, _)| first == name);
         if self.by_root || taken_for_one { format!("{name}:{path}") } else { path }
@@ -135,15 +135,15 @@ impl Spot {
     }
 
     /// Its place, for reading.
-    pub(crate) fn place(&self, guarded: &Guarded) -> Result<Place, FileError> {
+    pub(crate) fn place(&self, guarded: &OwnFiles) -> Result<EntryPath, FileError> {
         let root = self.root.held()?;
-        let place = root.place(&self.rel, Links::Follow).map_err(self.at())?;
+        let place = root.place(&self.rel, LinkPolicy::Follow).map_err(self.at())?;
         guarded.check(&root, &place, &self.shown)?;
         Ok(place)
     }
 
     /// Its folder, for listing.
-    pub(crate) fn folder(&self, guarded: &Guarded) -> Result<Folder, FileError> {
+    pub(crate) fn folder(&self, guarded: &OwnFiles) -> Result<Folder, FileError> {
         let place = self.place(guarded)?;
         place.folder().child(place.name()).map_err(|fault| {
             match fault.is(io::ErrorKind::NotADirectory) {
@@ -156,12 +156,12 @@ impl Spot {
 
 impl Roots {
     pub(crate) fn open(defs: &[RootDef]) -> Roots {
-        Roots(defs.iter().map(|def| Arc::new(Declared::new(def))).collect())
+        Roots(defs.iter().map(|def| Arc::new(DeclaredRoot::new(def))).collect())
     }
 
     /// The definitions in the configuration.
     pub(crate) fn declared(&self) -> Vec<RootDef> {
-        let def = |root: &Arc<Declared>| RootDef {
+        let def = |root: &Arc<DeclaredRoot>| RootDef {
             name: root.name.clone(),
             path: root.path.to_string_lossy().into_owned(),
             write: root.write,
@@ -169,7 +169,7 @@ impl Roots {
         self.0.iter().map(def).collect()
     }
 
-    pub fn all(&self) -> &[Arc<Declared>] {
+    pub fn all(&self) -> &[Arc<DeclaredRoot>] {
         &self.0
     }
 
@@ -180,41 +180,45 @@ impl Roots {
     }
 
     /// The first root.
-    pub(crate) fn first(&self) -> Result<Spot, FileError> {
+    pub(crate) fn first(&self) -> Result<PathInRoot, FileError> {
         self.0.first().ok_or(FileError::NoRoot)?;
         Ok(self.top(0, self.0.len() > 1))
     }
 
     /// Resolves a path: `NAME:path`, `path` if there is one root, or an absolute path below a root.
-    pub fn find(&self, text: &str) -> Result<Spot, FileError> {
+    pub fn find(&self, text: &str) -> Result<PathInRoot, FileError> {
         self.find_from(text, None)
     }
 
     /// Resolves a path of a caller in folder `here`, whose relative paths start there ([`rooted`] has the
     /// rule).
-    pub(crate) fn find_from(&self, text: &str, here: Option<&Path>) -> Result<Spot, FileError> {
+    pub(crate) fn find_from(
+        &self,
+        text: &str,
+        here: Option<&Path>,
+    ) -> Result<PathInRoot, FileError> {
         let roots = self.placed(here.is_some() || text.starts_with('/'));
-        let Located { root, path } = rooted::locate(text, here, &roots).map_err(|lost| {
+        let RootedPath { root, path } = root_paths::locate(text, here, &roots).map_err(|lost| {
             let (path, names) = (text.to_owned(), self.names());
             match lost {
-                Lost::NoRoot => FileError::NoRoot,
-                Lost::Which => FileError::WhichRoot { path, names },
-                Lost::Elsewhere => self.elsewhere(&path),
-                Lost::Outside => FileError::at(text)(Fault::Outside),
+                RootError::NoRoot => FileError::NoRoot,
+                RootError::Which => FileError::WhichRoot { path, names },
+                RootError::Elsewhere => self.elsewhere(&path),
+                RootError::Outside => FileError::at(text)(PathError::Outside),
             }
         })?;
-        let rel = Rel::parse(path).map_err(FileError::at(text))?;
+        let rel = RelativePath::parse(path).map_err(FileError::at(text))?;
         Ok(self.top(root, by_root(here, root, &roots)).sibling(rel))
     }
 
     /// Returns true if a folder lies in one of the roots, by its path.
     pub(super) fn holds(&self, folder: &Path) -> bool {
-        rooted::innermost(folder, &self.placed(true)).is_some()
+        root_paths::innermost(folder, &self.placed(true)).is_some()
     }
 
     /// The error for a path outside all roots.
     pub(super) fn elsewhere(&self, path: &str) -> FileError {
-        let shown = |root: &Arc<Declared>| format!("{} ({})", root.name, root.path.display());
+        let shown = |root: &Arc<DeclaredRoot>| format!("{} ({})", root.name, root.path.display());
         let names: Vec<String> = self.0.iter().map(shown).collect();
         match names.is_empty() {
             true => FileError::NoRoot,
@@ -224,21 +228,21 @@ impl Roots {
 
     /// These roots and more.
     pub(super) fn and_folders(&self, more: &[RootDef]) -> Roots {
-        let more = more.iter().map(|def| Arc::new(Declared::new(def)));
+        let more = more.iter().map(|def| Arc::new(DeclaredRoot::new(def)));
         Roots(self.0.iter().cloned().chain(more).collect())
     }
 
     /// The top of the root that the caller is in, or of the only root.
-    pub(crate) fn top_from(&self, here: Option<&Path>) -> Result<Spot, FileError> {
+    pub(crate) fn top_from(&self, here: Option<&Path>) -> Result<PathInRoot, FileError> {
         let roots = self.placed(here.is_some());
-        match here.and_then(|here| rooted::innermost(here, &roots)) {
-            Some(Located { root, .. }) => Ok(self.top(root, by_root(here, root, &roots))),
+        match here.and_then(|here| root_paths::innermost(here, &roots)) {
+            Some(RootedPath { root, .. }) => Ok(self.top(root, by_root(here, root, &roots))),
             None => self.find_from("", here),
         }
     }
 
     /// The default places: the caller's folder if that is in a root, otherwise all roots.
-    pub(crate) fn around(&self, here: Option<&Path>) -> Result<Vec<Spot>, FileError> {
+    pub(crate) fn around(&self, here: Option<&Path>) -> Result<Vec<PathInRoot>, FileError> {
         match self.find_from("", here) {
             Ok(spot) => Ok(vec![spot]),
             Err(FileError::WhichRoot { .. }) => {
@@ -248,33 +252,34 @@ impl Roots {
         }
     }
 
-    pub(crate) fn standing(&self, here: &Path) -> Standing {
-        match rooted::innermost(here, &self.placed(true)) {
+    pub(crate) fn standing(&self, here: &Path) -> CallerFolder {
+        match root_paths::innermost(here, &self.placed(true)) {
             Some(at) if at.path.as_os_str().is_empty() => {
-                Standing::Top(self.0[at.root].name.clone())
+                CallerFolder::Top(self.0[at.root].name.clone())
             }
-            Some(_) => Standing::Below,
-            None => Standing::Elsewhere,
+            Some(_) => CallerFolder::Below,
+            None => CallerFolder::Elsewhere,
         }
     }
 
-    fn top(&self, root: usize, by_root: bool) -> Spot {
-        let (root, rel) = (Arc::clone(&self.0[root]), Rel::root());
-        let spot = Spot { root, rel, by_root, shown: String::new() };
-        Spot { shown: spot.shown_at(&spot.rel), ..spot }
+    fn top(&self, root: usize, by_root: bool) -> PathInRoot {
+        let (root, rel) = (Arc::clone(&self.0[root]), RelativePath::root());
+        let spot = PathInRoot { root, rel, by_root, shown: String::new() };
+        PathInRoot { shown: spot.shown_at(&spot.rel), ..spot }
     }
 
     /// The roots, with their actual paths if `real` is set: that costs a look at each.
-    fn placed(&self, real: bool) -> Vec<rooted::Root<'_>> {
-        let placed = |root: &Declared| if real { root.real() } else { root.path.clone() };
+    fn placed(&self, real: bool) -> Vec<root_paths::Root<'_>> {
+        let placed = |root: &DeclaredRoot| if real { root.real() } else { root.path.clone() };
         let each = self.0.iter().map(|root| (root, placed(root)));
-        each.map(|(root, real)| rooted::Root { name: &root.name, path: &root.path, real }).collect()
+        each.map(|(root, real)| root_paths::Root { name: &root.name, path: &root.path, real })
+            .collect()
     }
 
     /// These roots, and the roots of spots that were resolved with an earlier declaration.
     pub(crate) fn and_of<'s>(
         self: Arc<Roots>,
-        spots: impl Iterator<Item = &'s Spot>,
+        spots: impl Iterator<Item = &'s PathInRoot>,
     ) -> Arc<Roots> {
         let mut all = self.0.clone();
         for spot in spots {
@@ -291,8 +296,8 @@ impl Roots {
 }
 
 /// Returns true if paths in a root need its name to be unambiguous at the caller's folder.
-fn by_root(here: Option<&Path>, root: usize, roots: &[rooted::Root<'_>]) -> bool {
-    match here.and_then(|here| rooted::innermost(here, roots)) {
+fn by_root(here: Option<&Path>, root: usize, roots: &[root_paths::Root<'_>]) -> bool {
+    match here.and_then(|here| root_paths::innermost(here, roots)) {
         Some(at) => at.root != root || !at.path.as_os_str().is_empty(),
         None => roots.len() > 1,
     }
@@ -301,45 +306,45 @@ fn by_root(here: Option<&Path>, root: usize, roots: &[rooted::Root<'_>]) -> bool
 /// Paths that file operations never touch: Proctor's own files, which contain tokens, the audit and
 /// environments.
 #[derive(Debug, Clone)]
-pub(crate) struct Guarded {
+pub(crate) struct OwnFiles {
     state: Option<Id>,
     runtime: Option<Id>,
     /// Roots that lie in Proctor's own folders.
     own_roots: Vec<Id>,
     /// Read-only roots, which may lie in others.
-    read_only: Vec<Closed>,
+    read_only: Vec<ReadOnlyRoot>,
 }
 
 /// A read-only root.
 #[derive(Debug, Clone)]
-struct Closed {
+struct ReadOnlyRoot {
     name: String,
     path: PathBuf,
     /// `None`: it cannot be opened, and is identified by its path.
     id: Option<Id>,
 }
 
-impl Guarded {
-    pub(crate) fn of(home: &Home) -> Guarded {
+impl OwnFiles {
+    pub(crate) fn of(home: &Home) -> OwnFiles {
         let id = |path: &Path| Some(Folder::open(path).ok()?.id());
         let (own_roots, read_only) = (Vec::new(), Vec::new());
-        Guarded { state: id(&home.state), runtime: id(&home.runtime), own_roots, read_only }
+        OwnFiles { state: id(&home.state), runtime: id(&home.runtime), own_roots, read_only }
     }
 
     /// Adds the position of these roots, and whether they are read-only.
-    pub(crate) fn with(self, roots: &Roots) -> Guarded {
+    pub(crate) fn with(self, roots: &Roots) -> OwnFiles {
         let own_roots = roots.all().iter().filter_map(|root| root.own(&self)).collect();
         let closed = roots.all().iter().filter(|root| !root.write);
-        let closed = closed.map(|root| Closed {
+        let closed = closed.map(|root| ReadOnlyRoot {
             name: root.name.clone(),
             path: root.path.clone(),
             id: root.held().ok().map(|root| root.folder().id()),
         });
-        Guarded { read_only: closed.collect(), own_roots, ..self }
+        OwnFiles { read_only: closed.collect(), own_roots, ..self }
     }
 
     /// Returns true if this folder lies in one of Proctor's own folders.
-    fn lies_in_own(&self, folder: &Folder) -> Result<bool, Fault> {
+    fn lies_in_own(&self, folder: &Folder) -> Result<bool, PathError> {
         let mut here = folder.again()?;
         loop {
             let above = here.above()?;
@@ -358,22 +363,22 @@ impl Guarded {
     pub(crate) fn check_write(
         &self,
         root: &Root,
-        place: &Place,
-        spot: &Spot,
+        place: &EntryPath,
+        spot: &PathInRoot,
     ) -> Result<(), FileError> {
         self.check(root, place, &spot.shown)?;
         let closed = |id: Id| self.read_only.iter().find(|closed| closed.id == Some(id));
         let mut found = place.folder().child(place.name()).ok().and_then(|it| closed(it.id()));
-        root.ascend(place.folder(), |folder| -> Result<(), Fault> {
+        root.ascend(place.folder(), |folder| -> Result<(), PathError> {
             found = found.or(closed(folder.id()));
             Ok(())
         })
         .map_err(spot.at())?;
-        let unknown = |closed: &&Closed| {
+        let unknown = |closed: &&ReadOnlyRoot| {
             closed.id.is_none() && spot.real().starts_with(far_as_it_goes(&closed.path))
         };
         match found.or_else(|| self.read_only.iter().find(unknown)) {
-            Some(Closed { name, .. }) => {
+            Some(ReadOnlyRoot { name, .. }) => {
                 Err(FileError::ReadOnly { path: spot.shown.clone(), root: name.clone() })
             }
             None => Ok(()),
@@ -397,11 +402,16 @@ impl Guarded {
     }
 
     /// Rejects a place that belongs to Proctor or has left its root.
-    pub(crate) fn check(&self, root: &Root, place: &Place, shown: &str) -> Result<(), FileError> {
+    pub(crate) fn check(
+        &self,
+        root: &Root,
+        place: &EntryPath,
+        shown: &str,
+    ) -> Result<(), FileError> {
         let top = root.folder().id();
         let mut own = self.own_roots.contains(&top) || self.owns(place.folder().id(), place.name());
         let mut below: Option<Folder> = None;
-        root.ascend(place.folder(), |folder| -> Result<(), Fault> {
+        root.ascend(place.folder(), |folder| -> Result<(), PathError> {
             own |= self.owns_all(top, folder.id());
             // The entry of the state folder that leads here is identified by its id.
             if self.state == Some(folder.id())

@@ -1,30 +1,30 @@
 //! Walks everything below a folder, in order of names, without following links: each folder is opened from the
 //! one above.
 
-use super::fault::FileError;
-use super::roots::{Guarded, Spot};
-use super::rules::{LeaveOut, Rules};
-use proctor_sys::beneath::{Entry, Folder, Id, Kind, Links, Rel};
+use super::error::FileError;
+use super::ignore_rules::{IgnoreRules, SkipRules};
+use super::roots::{OwnFiles, PathInRoot};
+use proctor_sys::beneath::{Entry, Folder, Id, Kind, LinkPolicy, RelativePath};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 /// The parameters of a walk.
-pub(crate) struct Walking<'a> {
-    pub(crate) spot: &'a Spot,
-    pub(crate) guarded: &'a Guarded,
-    pub(crate) leave_out: LeaveOut,
+pub(crate) struct WalkOptions<'a> {
+    pub(crate) spot: &'a PathInRoot,
+    pub(crate) guarded: &'a OwnFiles,
+    pub(crate) leave_out: SkipRules,
     /// Folders deeper than this are listed but not entered.
     pub(crate) depth: usize,
     /// Continue after this path, including its content if it is a folder.
-    pub(crate) after: Option<&'a Rel>,
+    pub(crate) after: Option<&'a RelativePath>,
     /// Continue with that path itself.
     pub(crate) again: bool,
 }
 
 /// A visited entry.
 #[derive(Debug, Clone)]
-pub(crate) struct Visit {
+pub(crate) struct WalkEntry {
     pub(crate) folder: Arc<Folder>,
     pub(crate) name: OsString,
     /// Below the root.
@@ -34,41 +34,41 @@ pub(crate) struct Visit {
     pub(crate) depth: usize,
 }
 
-impl Visit {
-    pub(crate) fn rel(&self) -> Result<Rel, FileError> {
+impl WalkEntry {
+    pub(crate) fn rel(&self) -> Result<RelativePath, FileError> {
         let text = String::from_utf8_lossy(&self.path);
-        Rel::parse(OsStr::from_bytes(&self.path)).map_err(FileError::at(&text))
+        RelativePath::parse(OsStr::from_bytes(&self.path)).map_err(FileError::at(&text))
     }
 }
 
 pub(crate) struct Walk {
-    levels: Vec<Level>,
-    guarded: Guarded,
+    levels: Vec<OpenFolder>,
+    guarded: OwnFiles,
     root: Id,
-    leave_out: LeaveOut,
+    leave_out: SkipRules,
     /// Maximum requested depth.
     depth: usize,
     /// Maximum depth of a path.
     deepest: usize,
     /// Names on the way to the end of an earlier walk, in reverse order.
     ahead: Vec<OsString>,
-    /// Visit the last of them again.
+    /// WalkEntry the last of them again.
     again: bool,
     /// Number of folders that could not be read, and of entries that no path can name.
     pub(crate) unreadable: usize,
 }
 
-struct Level {
+struct OpenFolder {
     folder: Arc<Folder>,
     /// With a slash after it, unless it is the root.
     path: Vec<u8>,
     entries: std::vec::IntoIter<Entry>,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<IgnoreRules>>,
 }
 
 impl Walk {
-    pub(crate) fn begin(walking: &Walking<'_>) -> Result<Walk, FileError> {
-        let Walking { spot, guarded, leave_out, depth, after, again } = *walking;
+    pub(crate) fn begin(walking: &WalkOptions<'_>) -> Result<Walk, FileError> {
+        let WalkOptions { spot, guarded, leave_out, depth, after, again } = *walking;
         let folder = spot.folder(guarded)?;
         let mut walk = Walk {
             levels: Vec::new(),
@@ -76,7 +76,7 @@ impl Walk {
             root: spot.root.held()?.folder().id(),
             leave_out,
             depth,
-            deepest: Rel::DEEPEST.saturating_sub(spot.rel.names().count()),
+            deepest: RelativePath::DEEPEST.saturating_sub(spot.rel.names().count()),
             ahead: after.map(|rel| ahead(&spot.rel, rel)).transpose()?.unwrap_or_default(),
             again,
             unreadable: 0,
@@ -96,11 +96,11 @@ impl Walk {
         folder: Arc<Folder>,
         path: Vec<u8>,
         mut entries: Vec<Entry>,
-        above: Option<Arc<Rules>>,
+        above: Option<Arc<IgnoreRules>>,
     ) {
         entries.sort_unstable();
-        let rules =
-            (!self.leave_out.no_ignore).then(|| Rules::of(&folder, &entries, path.len(), above));
+        let rules = (!self.leave_out.no_ignore)
+            .then(|| IgnoreRules::of(&folder, &entries, path.len(), above));
         if let Some(begin) = self.ahead.last() {
             entries.retain(|entry| entry.name >= *begin);
             if entries.first().is_none_or(|entry| entry.name != *begin) {
@@ -108,11 +108,11 @@ impl Walk {
                 self.ahead.clear();
             }
         }
-        self.levels.push(Level { folder, path, entries: entries.into_iter(), rules });
+        self.levels.push(OpenFolder { folder, path, entries: entries.into_iter(), rules });
     }
 
     /// The next entry.
-    pub(crate) fn next(&mut self) -> Option<Visit> {
+    pub(crate) fn next(&mut self) -> Option<WalkEntry> {
         loop {
             let depth = self.levels.len();
             let level = self.levels.last_mut()?;
@@ -136,7 +136,7 @@ impl Walk {
             }
             if !said {
                 let Entry { name, kind } = entry;
-                return Some(Visit { folder, name, path, kind, depth });
+                return Some(WalkEntry { folder, name, path, kind, depth });
             }
         }
     }
@@ -148,7 +148,7 @@ impl Walk {
         entry: &Entry,
         path: &[u8],
         depth: usize,
-        rules: Option<&Rules>,
+        rules: Option<&IgnoreRules>,
     ) -> Option<Option<(Folder, Vec<Entry>)>> {
         let is_folder = entry.kind == Kind::Folder;
         let hidden = entry.bytes().first() == Some(&b'.') && !self.leave_out.hidden;
@@ -157,7 +157,7 @@ impl Walk {
         if hidden || git || own || rules.is_some_and(|rules| rules.name(path, is_folder)) {
             return None;
         }
-        if path.len() > Rel::LONGEST {
+        if path.len() > RelativePath::MAX_PATH_BYTES {
             self.unreadable += 1;
             return None;
         }
@@ -190,7 +190,7 @@ impl Walk {
 }
 
 /// The names from a folder to a path below it, in reverse order.
-fn ahead(from: &Rel, to: &Rel) -> Result<Vec<OsString>, FileError> {
+fn ahead(from: &RelativePath, to: &RelativePath) -> Result<Vec<OsString>, FileError> {
     let mut names = to.names();
     if !from.names().all(|name| names.next() == Some(name)) {
         return Err(FileError::BadCursor(to.to_string()));
@@ -201,15 +201,15 @@ fn ahead(from: &Rel, to: &Rel) -> Result<Vec<OsString>, FileError> {
 }
 
 /// The rules of the folders from the root down to the parent of this one.
-fn rules_above(spot: &Spot) -> Result<Option<Arc<Rules>>, FileError> {
+fn rules_above(spot: &PathInRoot) -> Result<Option<Arc<IgnoreRules>>, FileError> {
     let root = spot.root.held()?;
-    let (mut rules, mut here) = (None, Rel::root());
+    let (mut rules, mut here) = (None, RelativePath::root());
     for name in spot.rel.names() {
-        let folder = root.folder_at(&here, Links::Follow).map_err(spot.at())?;
+        let folder = root.folder_at(&here, LinkPolicy::Follow).map_err(spot.at())?;
         // If a folder cannot be listed, its rules cannot be read either.
         if let Ok(entries) = folder.entries() {
             let begin = if here.is_root() { 0 } else { here.as_bytes().len() + 1 };
-            rules = Some(Rules::of(&folder, &entries, begin, rules));
+            rules = Some(IgnoreRules::of(&folder, &entries, begin, rules));
         }
         here = here.join(name).map_err(spot.at())?;
     }

@@ -10,7 +10,7 @@ use crate::own_folder;
 use proctor_core::home::{Home, OwnFolder};
 use proctor_sys::atomic;
 use proctor_sys::beneath::{Folder, Id, Root};
-use proctor_sys::fence::Fence;
+use proctor_sys::landlock::Ruleset;
 use std::os::fd::AsFd;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,11 +30,11 @@ pub(super) enum Purpose {
 
 /// Gets whether the thread fits the work. Returns a closure that sends the result: by then the thread is free
 /// again.
-type Job = Box<dyn FnOnce(bool) -> Tell + Send>;
-type Tell = Box<dyn FnOnce()>;
+type Job = Box<dyn FnOnce(bool) -> ReportResult + Send>;
+type ReportResult = Box<dyn FnOnce()>;
 
 /// The result of a piece of work.
-enum Told<W, R> {
+enum JobResult<W, R> {
     Done(R),
     /// It was not started: the roots are other folders by now.
     Unfit(W),
@@ -77,7 +77,7 @@ impl Workers {
         loop {
             let (tell, told) = oneshot::channel();
             let job: Job = Box::new(move |fits| {
-                let told = if fits { Told::Done(work()) } else { Told::Unfit(work) };
+                let told = if fits { JobResult::Done(work()) } else { JobResult::Unfit(work) };
                 // The caller may be gone.
                 Box::new(|| drop(tell.send(told)))
             });
@@ -86,8 +86,8 @@ impl Workers {
                 None => self.begin(Arc::clone(&roots), purpose, job)?,
             }
             match told.await {
-                Ok(Told::Done(done)) => return Ok(done),
-                Ok(Told::Unfit(again)) => work = again,
+                Ok(JobResult::Done(done)) => return Ok(done),
+                Ok(JobResult::Unfit(again)) => work = again,
                 Err(_) => {
                     return Err(EngineError::Failed(
                         "a file thread ended before its work was done".into(),
@@ -107,7 +107,7 @@ impl Workers {
     fn begin(&self, roots: Arc<Roots>, purpose: Purpose, job: Job) -> Result<(), EngineError> {
         let workers = self.clone();
         let run = move || {
-            let ground = Ground::of(&roots, purpose, &workers.0.home);
+            let ground = WorkFolders::of(&roots, purpose, &workers.0.home);
             // It reads a file outside the restriction, once.
             atomic::mark();
             ground.enter();
@@ -124,7 +124,13 @@ impl Workers {
     }
 
     /// Serves jobs until none arrives for a while.
-    fn serve(&self, worker: &Worker, ids: &[(Id, bool)], given: &Receiver<Job>, mut tell: Tell) {
+    fn serve(
+        &self,
+        worker: &Worker,
+        ids: &[(Id, bool)],
+        given: &Receiver<Job>,
+        mut tell: ReportResult,
+    ) {
         loop {
             self.idle().push(worker.clone());
             tell();
@@ -135,7 +141,7 @@ impl Workers {
                 Ok(job) => Ok(job),
             };
             let Ok(job) = job else { return };
-            tell = job(Ground::of(&worker.roots, worker.purpose, &self.0.home).ids() == ids);
+            tell = job(WorkFolders::of(&worker.roots, worker.purpose, &self.0.home).ids() == ids);
         }
     }
 
@@ -152,14 +158,14 @@ impl Workers {
 }
 
 /// The folders of a piece of work, and whether it may write into them.
-struct Ground {
+struct WorkFolders {
     roots: Vec<(Arc<Root>, bool)>,
     own: Vec<Folder>,
 }
 
-impl Ground {
+impl WorkFolders {
     /// The existing roots; for changes also the folders of records and backups.
-    fn of(roots: &Roots, purpose: Purpose, home: &Home) -> Ground {
+    fn of(roots: &Roots, purpose: Purpose, home: &Home) -> WorkFolders {
         let changing = purpose == Purpose::Change;
         let roots = roots.all().iter();
         let roots = roots.filter_map(|root| Some((root.held().ok()?, changing && root.write)));
@@ -168,7 +174,7 @@ impl Ground {
             own_folder::make(home, folder).ok()?;
             Folder::open(&home.folder(folder)).ok()
         });
-        Ground { roots: roots.collect(), own: own.collect() }
+        WorkFolders { roots: roots.collect(), own: own.collect() }
     }
 
     fn folders(&self) -> impl Iterator<Item = (&Folder, bool)> {
@@ -187,7 +193,7 @@ impl Ground {
             let folders = self.folders().filter(|(_, write)| *write == writable);
             folders.map(|(folder, _)| folder.as_fd()).collect::<Vec<_>>()
         };
-        let entered = Fence::of_folders(&of(false), &of(true))
+        let entered = Ruleset::of_folders(&of(false), &of(true))
             .and_then(|fence| fence.map_or(Ok(()), |fence| fence.enter()));
         if let Err(error) = entered {
             tracing::debug!(%error, "working without Landlock");

@@ -1,15 +1,15 @@
 //! Authors of lines, from `git blame --porcelain`.
 
 use super::Repository;
-use super::call::Call;
+use super::call::GitCall;
 use super::error::GitError;
-use super::fields::{self, brief, number};
+use super::output_fields::{self, brief, number};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 /// Maximum size of a response, lines and authors together.
-const MOST: usize = 4 << 20;
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
 
 #[derive(Debug, Clone, Default)]
 pub struct BlameQuery {
@@ -24,14 +24,14 @@ pub struct BlameQuery {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blame {
-    pub runs: Vec<Blamed>,
+    pub runs: Vec<BlamedLines>,
     /// The next line, if there are more.
     pub next: Option<u64>,
 }
 
 /// Consecutive lines of one commit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Blamed {
+pub struct BlamedLines {
     /// All zeros for uncommitted lines.
     pub hash: String,
     pub author: String,
@@ -48,7 +48,7 @@ impl Repository {
         let path = self.path("path", &query.path)?;
         // One line more than requested shows whether there are more.
         let range = format!("{},+{}", query.first, query.count.saturating_add(1));
-        let call = Call::reading(&["blame", "--porcelain", "--no-textconv", "--no-progress"]);
+        let call = GitCall::reading(&["blame", "--porcelain", "--no-textconv", "--no-progress"]);
         // `blame.ignoreRevsFile` would make git read any file and quote its lines in errors. An empty setting
         // from the environment does not help: git sorts it before the setting and ignores it.
         let call = call.args(["--no-ignore-revs-file", "-L"]).arg(range);
@@ -62,7 +62,7 @@ impl Repository {
                 call.args(["--contents", "-"]).input_of(file)
             }
         };
-        let call = call.arg("--").arg(OsStr::from_bytes(&path.0)).most(MOST);
+        let call = call.arg("--").arg(OsStr::from_bytes(&path.0)).most(MAX_OUTPUT_BYTES);
         let said = self.run(call).await?;
         match has_only(&said.err).filter(|_| said.code != 0) {
             // The file is empty.
@@ -75,7 +75,7 @@ impl Repository {
         }
         let said = said.good()?;
         let mut blame = parse(&said.out, query.first, query.count, said.cut);
-        let uncommitted = |run: &&mut Blamed| run.hash.bytes().all(|byte| byte == b'0');
+        let uncommitted = |run: &&mut BlamedLines| run.hash.bytes().all(|byte| byte == b'0');
         for run in blame.runs.iter_mut().filter(uncommitted) {
             // Git names its standard input here; say the work tree instead.
             run.author = "Not Committed Yet".into();
@@ -93,14 +93,15 @@ fn has_only(complaint: &str) -> Option<&str> {
 
 /// Parses lines from `first` on, at most `count`. `cut`: the output was truncated.
 pub fn parse(bytes: &[u8], first: u64, count: u64, cut: bool) -> Blame {
-    let mut known: HashMap<String, Blamed> = HashMap::new();
+    let mut known: HashMap<String, BlamedLines> = HashMap::new();
     let mut blame = Blame::default();
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let mut next_line = first;
     while let Some(head) = lines.next() {
         let Some((hash, line)) = header(head) else { continue };
-        let about =
-            known.entry(hash.clone()).or_insert_with(|| Blamed { hash, ..Blamed::default() });
+        let about = known
+            .entry(hash.clone())
+            .or_insert_with(|| BlamedLines { hash, ..BlamedLines::default() });
         let Some(content) = lines.by_ref().find_map(|line| match line.strip_prefix(b"\t") {
             Some(content) => Some(content),
             None => {
@@ -118,7 +119,7 @@ pub fn parse(bytes: &[u8], first: u64, count: u64, cut: bool) -> Blame {
         let content = content.strip_suffix(b"\n").unwrap_or(content).to_vec();
         match blame.runs.last_mut() {
             Some(run) if run.hash == about.hash && line == next_line => run.lines.push(content),
-            _ => blame.runs.push(Blamed { line, lines: vec![content], ..about.clone() }),
+            _ => blame.runs.push(BlamedLines { line, lines: vec![content], ..about.clone() }),
         }
         next_line = line + 1;
     }
@@ -131,10 +132,10 @@ pub fn parse(bytes: &[u8], first: u64, count: u64, cut: bool) -> Blame {
 /// `hash original-line line [lines-in-group]`
 fn header(line: &[u8]) -> Option<(String, u64)> {
     let mut words = line.trim_ascii_end().split(|byte| *byte == b' ');
-    Some((fields::hash(words.next()?)?, number(words.nth(1)?)?))
+    Some((output_fields::hash(words.next()?)?, number(words.nth(1)?)?))
 }
 
-fn describe(about: &mut Blamed, line: &[u8]) {
+fn describe(about: &mut BlamedLines, line: &[u8]) {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let Some(at) = line.iter().position(|byte| *byte == b' ') else { return };
     let (key, value) = (&line[..at], &line[at + 1..]);
@@ -164,7 +165,7 @@ mod tests {
     fn lines_in_a_row_of_one_commit_are_one_run() {
         let blame = parse(output().as_bytes(), 1, 10, false);
         let run =
-            |hash: &str, author: &str, authored, summary: &str, line, lines: &[&str]| Blamed {
+            |hash: &str, author: &str, authored, summary: &str, line, lines: &[&str]| BlamedLines {
                 hash: hash.into(),
                 author: author.into(),
                 authored,

@@ -1,10 +1,10 @@
 //! Branches, and the work trees that have them checked out.
 
 use super::Repository;
-use super::call::{Call, Said};
+use super::call::{GitCall, GitOutput};
 use super::diff::empty_tree;
 use super::error::GitError;
-use super::fields::{self, brief, groups, number, records, some_text, text};
+use super::output_fields::{self, brief, groups, number, records, some_text, text};
 use std::path::PathBuf;
 
 /// The name of a reference, its object and details: seven fields.
@@ -57,9 +57,9 @@ impl Repository {
         newest: &str,
         fields: &str,
         most: usize,
-    ) -> Result<Said, GitError> {
+    ) -> Result<GitOutput, GitError> {
         let call = |subject: &str| {
-            Call::reading(&["for-each-ref"]).args([
+            GitCall::reading(&["for-each-ref"]).args([
                 format!("--sort=-{newest}"),
                 format!("--count={}", most.saturating_add(1)),
                 format!("--format={fields}%00{subject}%00"),
@@ -89,7 +89,7 @@ impl Repository {
         name: &str,
     ) -> Result<(), GitError> {
         let nothing = "0".repeat(hash.len());
-        let call = Call::writing(&["update-ref", "--create-reflog", "--no-deref", "-m", reason]);
+        let call = GitCall::writing(&["update-ref", "--create-reflog", "--no-deref", "-m", reason]);
         let said = self.run(call.args([full, hash, &nothing])).await?;
         if said.code != 0 && said.err.contains("already exists") {
             return Err(GitError::Exists(name.to_owned()));
@@ -107,7 +107,7 @@ impl Repository {
             .map_err(|_| GitError::Nothing(format!("branch '{name}'")))?;
         let head = self.head().await?.unwrap_or_else(|| empty_tree(&hash));
         self.check_filters_between(&[head, hash.clone()], &[]).await?;
-        let call = Call::writing(&["switch", "--quiet", "--no-guess", "--no-progress"]);
+        let call = GitCall::writing(&["switch", "--quiet", "--no-guess", "--no-progress"]);
         let call = call.args(["--no-recurse-submodules", "--no-overwrite-ignore", name]);
         let said = self.run(call).await?;
         let lost = [
@@ -130,7 +130,7 @@ impl Repository {
         let full = self.reference("refs/heads/", name).await?;
         let none = |_| GitError::Nothing(format!("branch '{name}'"));
         let hash = self.commit_of(&full).await.map_err(none)?;
-        let call = Call::writing(&["branch", "--delete", "--quiet"]);
+        let call = GitCall::writing(&["branch", "--delete", "--quiet"]);
         let said = self.run(call.args(force.then_some("--force")).arg(name)).await?;
         if said.code != 0 && said.err.contains("not fully merged") {
             let why = format!(
@@ -149,7 +149,7 @@ impl Repository {
     /// The work trees, and whether there are more.
     pub async fn worktrees(&self) -> Result<(Vec<Worktree>, bool), GitError> {
         let any = self.tool.version >= LISTS_ANY_NAME;
-        let call = Call::reading(&["worktree", "list", "--porcelain"]);
+        let call = GitCall::reading(&["worktree", "list", "--porcelain"]);
         let mut said = self.ask(call.args(any.then_some("-z"))).await?;
         if !any {
             for byte in said.out.iter_mut().filter(|byte| **byte == b'\n') {
@@ -174,7 +174,7 @@ pub fn branches(bytes: &[u8]) -> Vec<Branch> {
         let upstream = some_text(upstream);
         Some(Branch {
             name: text(name.strip_prefix(b"refs/heads/")?),
-            hash: fields::hash(hash)?,
+            hash: output_fields::hash(hash)?,
             ahead_behind: upstream.as_ref().and_then(|_| ahead_behind(&text(track))),
             upstream,
             committed: number(date).unwrap_or(0),
@@ -211,7 +211,7 @@ pub fn worktrees(bytes: &[u8]) -> Vec<Worktree> {
         }
         let Some(last) = all.last_mut() else { continue };
         match key {
-            b"HEAD" => last.head = fields::hash(value),
+            b"HEAD" => last.head = output_fields::hash(value),
             b"branch" => last.branch = value.strip_prefix(b"refs/heads/").map(text),
             b"bare" => last.bare = true,
             b"locked" => last.locked = true,

@@ -1,11 +1,11 @@
 //! One call of git, from its arguments to its output.
 
 use super::configuration::{self, Base};
+use super::configuration_cache::FileStamps;
 use super::error::GitError;
-use super::fields::records;
-use super::names::Look;
+use super::output_fields::records;
 use super::{Git, Repository, SYSTEM};
-use crate::command::{End, Produced, Program};
+use crate::command::{CommandExit, Program, ProgramOutput};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -33,7 +33,7 @@ const CALLED_UNREAD: i32 = 128 + UNREAD;
 
 /// The arguments of one call and its permissions.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct GitCall {
     args: Vec<OsString>,
     input: Vec<u8>,
     file: Option<File>,
@@ -46,7 +46,7 @@ pub(super) struct Call {
 
 /// The output of a call, with its exit code.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct GitOutput {
     pub(super) code: i32,
     pub(super) out: Vec<u8>,
     /// The output was truncated.
@@ -55,11 +55,11 @@ pub(super) struct Said {
     what: String,
 }
 
-impl Call {
+impl GitCall {
     /// A call that changes nothing.
-    pub(super) fn reading(words: &[&str]) -> Call {
+    pub(super) fn reading(words: &[&str]) -> GitCall {
         let args = words.iter().map(Into::into).collect();
-        Call {
+        GitCall {
             args,
             input: Vec::new(),
             file: None,
@@ -72,60 +72,60 @@ impl Call {
     }
 
     /// A call that changes the repository or its work tree.
-    pub(super) fn writing(words: &[&str]) -> Call {
-        Call { reads: false, ..Call::reading(words) }
+    pub(super) fn writing(words: &[&str]) -> GitCall {
+        GitCall { reads: false, ..GitCall::reading(words) }
     }
 
-    pub(super) fn arg(mut self, word: impl Into<OsString>) -> Call {
+    pub(super) fn arg(mut self, word: impl Into<OsString>) -> GitCall {
         self.args.push(word.into());
         self
     }
 
-    pub(super) fn args<T: Into<OsString>>(mut self, words: impl IntoIterator<Item = T>) -> Call {
+    pub(super) fn args<T: Into<OsString>>(mut self, words: impl IntoIterator<Item = T>) -> GitCall {
         self.args.extend(words.into_iter().map(Into::into));
         self
     }
 
-    pub(super) fn input(self, input: Vec<u8>) -> Call {
-        Call { input, ..self }
+    pub(super) fn input(self, input: Vec<u8>) -> GitCall {
+        GitCall { input, ..self }
     }
 
     /// Uses the content of a file as input, without holding it in memory.
-    pub(super) fn input_of(self, file: File) -> Call {
-        Call { file: Some(file), ..self }
+    pub(super) fn input_of(self, file: File) -> GitCall {
+        GitCall { file: Some(file), ..self }
     }
 
-    pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Call {
+    pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> GitCall {
         self.env.push((name.into(), value.into()));
         self
     }
 
     /// Uses another index than that of the repository.
-    pub(super) fn in_index(self, index: Option<&Path>) -> Call {
+    pub(super) fn in_index(self, index: Option<&Path>) -> GitCall {
         match index {
             Some(index) => self.env("GIT_INDEX_FILE", index),
             None => self,
         }
     }
 
-    pub(super) fn most(self, most: usize) -> Call {
-        Call { most, ..self }
+    pub(super) fn most(self, most: usize) -> GitCall {
+        GitCall { most, ..self }
     }
 
     /// Kills the call when the other end of this channel is dropped.
-    pub(super) fn wanted(self, wanted: oneshot::Receiver<()>) -> Call {
-        Call { wanted: Some(wanted), ..self }
+    pub(super) fn wanted(self, wanted: oneshot::Receiver<()>) -> GitCall {
+        GitCall { wanted: Some(wanted), ..self }
     }
 
     /// Passes a descriptor that stays open as long as git runs, even if this process dies.
-    pub(super) fn keeping(self, kept: OwnedFd) -> Call {
-        Call { kept: Some(kept), ..self }
+    pub(super) fn keeping(self, kept: OwnedFd) -> GitCall {
+        GitCall { kept: Some(kept), ..self }
     }
 }
 
-impl Said {
+impl GitOutput {
     /// Returns the output if the call succeeded.
-    pub(super) fn good(self) -> Result<Said, GitError> {
+    pub(super) fn good(self) -> Result<GitOutput, GitError> {
         match self.code {
             0 => Ok(self),
             _ => Err(self.failed()),
@@ -179,12 +179,12 @@ fn unmatched(complaint: &str) -> Option<&str> {
 
 impl Repository {
     /// Calls git; returns its output if it succeeded.
-    pub(super) async fn ask(&self, call: Call) -> Result<Said, GitError> {
+    pub(super) async fn ask(&self, call: GitCall) -> Result<GitOutput, GitError> {
         self.run(call).await?.good()
     }
 
     /// Calls git; returns its output and exit code.
-    pub(super) async fn run(&self, call: Call) -> Result<Said, GitError> {
+    pub(super) async fn run(&self, call: GitCall) -> Result<GitOutput, GitError> {
         debug_assert!(call.reads || self.writing.is_some(), "{:?} without the lock", call.args);
         let Git { room, .. } = &*self.git;
         let what = call.args.first().map(|word| word.to_string_lossy().into_owned());
@@ -219,21 +219,21 @@ impl Repository {
             started: None,
             kept: call.kept,
         };
-        let Produced { end, stdout, cut, stderr } = self.produce(program, call.wanted).await?;
+        let ProgramOutput { end, stdout, cut, stderr } = self.produce(program, call.wanted).await?;
         let code = match end {
-            End::Code(CALLED_UNREAD) | End::Signal(UNREAD) if cut => 0,
-            End::Code(code) => code,
-            End::Signal(number) => return Err(failed(format!("signal {number}"))),
-            End::TimedOut => return Err(GitError::Late { what, limit: self.limit }),
-            End::NotStarted(why) => return Err(failed(why)),
+            CommandExit::Code(CALLED_UNREAD) | CommandExit::Signal(UNREAD) if cut => 0,
+            CommandExit::Code(code) => code,
+            CommandExit::Signal(number) => return Err(failed(format!("signal {number}"))),
+            CommandExit::TimedOut => return Err(GitError::Late { what, limit: self.limit }),
+            CommandExit::NotStarted(why) => return Err(failed(why)),
         };
-        Ok(Said { code, out: stdout, cut, err: stderr, what })
+        Ok(GitOutput { code, out: stdout, cut, err: stderr, what })
     }
 
     /// Reads the names in the configuration, and disables settings that could run something.
     pub(super) async fn close(&mut self) -> Result<(), GitError> {
         let files = self.configurations();
-        let look = crate::blocking(move || Look::at(&files)).await.ok().flatten();
+        let look = crate::blocking(move || FileStamps::at(&files)).await.ok().flatten();
         let key = (self.place.git_dir.clone(), self.place.trusted);
         let known = &self.git.names;
         let remembered = look.as_ref().and_then(|look| known.get(&key, look));
@@ -267,7 +267,7 @@ impl Repository {
     async fn owners_files(&self, name: &str) -> Result<Vec<PathBuf>, GitError> {
         let mut files = Vec::new();
         for whose in ["--system", "--global"] {
-            let call = Call::reading(&["config", whose, "--includes", "--type=path", "-z"]);
+            let call = GitCall::reading(&["config", whose, "--includes", "--type=path", "-z"]);
             let said = self.run(call.args(["--get-all", name])).await?;
             files.extend(records(&said.out).map(|path| PathBuf::from(OsStr::from_bytes(path))));
         }
@@ -277,7 +277,7 @@ impl Repository {
     /// The whole configuration, listed by the one call that reads all includes. Git's errors are not shown:
     /// they may quote any file.
     async fn configured(&self) -> Result<Arc<[u8]>, GitError> {
-        let list = Call::reading(&["config", "--list", "--show-scope", "--show-origin", "-z"]);
+        let list = GitCall::reading(&["config", "--list", "--show-scope", "--show-origin", "-z"]);
         match self.run(list.most(CONFIGURATION)).await? {
             said if said.cut => Err(self.unsafe_("its configuration is too large")),
             said if said.code == 0 => Ok(said.out.into()),

@@ -1,16 +1,16 @@
 //! Commits the index.
 
 use super::Repository;
-use super::call::{Call, Said};
-use super::change::Add;
+use super::arguments::{listed, prose};
+use super::call::{GitCall, GitOutput};
 use super::diff::{DiffQuery, empty_tree, total};
 use super::error::GitError;
-use super::fields::{self, Name, records};
-use super::given::{listed, prose};
+use super::in_progress::SequencerKind;
 use super::index::Index;
 use super::log::Commit;
-use super::state::Step;
-use super::status::{Entry, StatusQuery, What};
+use super::output_fields::{self, Name, records};
+use super::stage::Add;
+use super::status::{Entry, EntryState, StatusQuery};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -30,9 +30,9 @@ pub struct CommitRequest {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Committed {
+pub struct CommitResult {
     /// `None`: there was nothing to commit.
-    pub made: Option<Made>,
+    pub made: Option<NewCommit>,
     /// Untracked repositories inside this one, which are skipped.
     pub nested: Vec<Name>,
     /// Number of changed files if nothing was staged.
@@ -41,7 +41,7 @@ pub struct Committed {
 
 /// A new commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct NewCommit {
     pub commit: Commit,
     /// `None`: no branch is checked out.
     pub branch: Option<String>,
@@ -50,7 +50,7 @@ pub struct Made {
 }
 
 /// The index to install after a commit.
-pub(super) struct Prepared {
+pub(super) struct PreparedIndex {
     pub(super) index: Arc<Index>,
     /// The committed tree, if the commit uses an index of its own.
     pub(super) tree: Option<String>,
@@ -77,9 +77,9 @@ impl Repository {
         if paths.is_empty() {
             return Ok(());
         }
-        let call = Call::reading(&["check-ignore", "-z", "--stdin"]).input(listed(paths));
+        let call = GitCall::reading(&["check-ignore", "-z", "--stdin"]).input(listed(paths));
         let said = self.run(call).await?;
-        let ignored = records(&said.out).next().map(fields::text);
+        let ignored = records(&said.out).next().map(output_fields::text);
         match (said.code, ignored) {
             (0, Some(path)) => Err(GitError::bad("paths", format!("'{path}' is ignored"))),
             (0 | 1, _) => Ok(()),
@@ -87,7 +87,10 @@ impl Repository {
         }
     }
 
-    pub async fn commit_changes(mut self, request: &CommitRequest) -> Result<Committed, GitError> {
+    pub async fn commit_changes(
+        mut self,
+        request: &CommitRequest,
+    ) -> Result<CommitResult, GitError> {
         let author = request.author.as_deref().map(author).transpose()?;
         match &request.message {
             Some(message) => prose("message", message)?,
@@ -107,7 +110,7 @@ impl Repository {
             (false, false, None) => return self.commit_only(request, author).await,
             (true, _, _) => {}
         }
-        let merges = under_way.is_some_and(|state| state.step == Step::Merge);
+        let merges = under_way.is_some_and(|state| state.step == SequencerKind::Merge);
         let may_be_empty = request.amend || merges;
         let call = self.commit_call(request, author);
         let made = match request.all {
@@ -117,10 +120,10 @@ impl Repository {
             }
             false => {
                 let unstaged = self.unstaged().await?;
-                return Ok(Committed { unstaged, ..Committed::default() });
+                return Ok(CommitResult { unstaged, ..CommitResult::default() });
             }
         };
-        Ok(Committed { made, ..Committed::default() })
+        Ok(CommitResult { made, ..CommitResult::default() })
     }
 
     /// Number of tracked files with unstaged changes.
@@ -128,12 +131,16 @@ impl Repository {
         let query = StatusQuery { no_untracked: true, ..StatusQuery::default() };
         let entries = self.status(&query).await?.entries.into_iter();
         let unstaged =
-            |entry: &Entry| matches!(entry.what, What::Changed { unstaged: Some(_), .. });
+            |entry: &Entry| matches!(entry.what, EntryState::Changed { unstaged: Some(_), .. });
         Ok(entries.filter(unstaged).count())
     }
 
     /// Commits all tracked files as they are in the work tree. The usual index changes only after the commit.
-    async fn commit_known(self, call: Call, may_be_empty: bool) -> Result<Option<Made>, GitError> {
+    async fn commit_known(
+        self,
+        call: GitCall,
+        may_be_empty: bool,
+    ) -> Result<Option<NewCommit>, GitError> {
         let planned = self.plan(&Add::Known).await?;
         let index = self.hold_index().await?;
         self.stage(&planned, Some(&index.next())).await?;
@@ -143,17 +150,17 @@ impl Repository {
     /// Commits the index, or the next one. `None`: there is nothing to commit.
     async fn commit_staged(
         self,
-        call: Call,
+        call: GitCall,
         may_be_empty: bool,
         index: Option<Arc<Index>>,
-    ) -> Result<Option<Made>, GitError> {
+    ) -> Result<Option<NewCommit>, GitError> {
         let next = index.as_ref().map(|index| index.next());
         // Checked here, because git itself would enter submodules to list other changes.
         if !may_be_empty && !self.has_staged(next.as_deref()).await? {
             return Ok(None);
         }
         let before = self.head().await?;
-        let prepared = index.map(|index| Prepared { index, tree: None });
+        let prepared = index.map(|index| PreparedIndex { index, tree: None });
         self.make(call.in_index(next.as_deref()), before, prepared).await.map(Some)
     }
 
@@ -161,20 +168,20 @@ impl Repository {
     /// exists by then, its index is still installed.
     pub(super) async fn make(
         mut self,
-        call: Call,
+        call: GitCall,
         before: Option<String>,
-        prepared: Option<Prepared>,
-    ) -> Result<Made, GitError> {
+        prepared: Option<PreparedIndex>,
+    ) -> Result<NewCommit, GitError> {
         let (waiting, wanted) = oneshot::channel();
         let git = Arc::clone(&self.git);
         let going = git.makings.begin().await;
         let mut making = tokio::spawn(async move {
             let mut call = call.wanted(wanted);
-            if let Some(Prepared { index, .. }) = &prepared {
+            if let Some(PreparedIndex { index, .. }) = &prepared {
                 call = call.keeping(self.begin_commit(index).await?);
             }
-            let said = self.run(call).await.and_then(Said::taken);
-            if let Some(Prepared { index, .. }) = &prepared {
+            let said = self.run(call).await.and_then(GitOutput::taken);
+            if let Some(PreparedIndex { index, .. }) = &prepared {
                 index.ended();
             }
             // A commit exists even if git failed or was killed after it, in a hook. Without the lock of the
@@ -205,7 +212,7 @@ impl Repository {
         made.unwrap_or_else(|error| Err(GitError::Conflict(error.to_string())))
     }
 
-    async fn conclude(&self, Prepared { index, tree }: Prepared) -> Result<(), GitError> {
+    async fn conclude(&self, PreparedIndex { index, tree }: PreparedIndex) -> Result<(), GitError> {
         if let Some(tree) = tree
             && let Err(error) = self.take_over(&tree, &index).await
         {
@@ -219,8 +226,8 @@ impl Repository {
         &self,
         request: &CommitRequest,
         author: Option<(String, String)>,
-    ) -> Call {
-        let mut call = Call::writing(&["commit", "--quiet", "--no-status", "--allow-empty"])
+    ) -> GitCall {
+        let mut call = GitCall::writing(&["commit", "--quiet", "--no-status", "--allow-empty"])
             .args(["--cleanup=whitespace", "--untracked-files=no"]);
         if !self.place.trusted {
             call = call.args(["--no-verify", "--no-post-rewrite", "--no-gpg-sign"]);
@@ -243,7 +250,8 @@ impl Repository {
 
     /// Returns true if the index differs from the last commit.
     pub(super) async fn has_staged(&self, index: Option<&Path>) -> Result<bool, GitError> {
-        let call = Call::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]).in_index(index);
+        let call =
+            GitCall::reading(&["diff", "--cached", "--quiet", "--no-ext-diff"]).in_index(index);
         let said = self.run(call.args(["--no-textconv", "--ignore-submodules=dirty"])).await?;
         match said.code {
             0 => Ok(false),
@@ -253,7 +261,7 @@ impl Repository {
     }
 
     /// The details of the new commit.
-    pub(super) async fn made(&self) -> Result<Made, GitError> {
+    pub(super) async fn made(&self) -> Result<NewCommit, GitError> {
         let commit = self.commit("HEAD").await?;
         let hash = commit.hash.clone();
         let before = commit.parents.first().cloned().unwrap_or_else(|| empty_tree(&hash));
@@ -262,20 +270,20 @@ impl Repository {
         let diff = self.compare(&[before, hash], &query).await.ok();
         let changed = diff.map(|diff| (diff.files.len(), total(&diff.files)));
         let branch = self.branch().await?;
-        Ok(Made { commit, branch, changed })
+        Ok(NewCommit { commit, branch, changed })
     }
 
     /// The current branch.
     pub(super) async fn branch(&self) -> Result<Option<String>, GitError> {
-        let said = self.run(Call::reading(&["symbolic-ref", "--quiet", "HEAD"])).await?;
-        let name = said.out.trim_ascii_end().strip_prefix(b"refs/heads/").map(fields::text);
+        let said = self.run(GitCall::reading(&["symbolic-ref", "--quiet", "HEAD"])).await?;
+        let name = said.out.trim_ascii_end().strip_prefix(b"refs/heads/").map(output_fields::text);
         Ok(name.filter(|_| said.code == 0))
     }
 }
 
-impl Said {
+impl GitOutput {
     /// The output of a commit, if it succeeded.
-    pub(super) fn taken(self) -> Result<Said, GitError> {
+    pub(super) fn taken(self) -> Result<GitOutput, GitError> {
         let silent = self.err.trim().is_empty() && self.out.trim_ascii().is_empty();
         match self.code {
             0 => Ok(self),

@@ -1,7 +1,7 @@
 //! The configuration of a repository and of its owner, as `git config --list --show-scope --show-origin -z`
 //! lists it; and the files that it names.
 
-use super::fields::{self, text};
+use super::output_fields::{self, text};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ pub(super) struct Base<'a> {
 }
 
 pub(super) fn settings(listed: &[u8]) -> Vec<Setting<'_>> {
-    fields::groups::<3>(listed).into_iter().map(Setting::new).collect()
+    output_fields::groups::<3>(listed).into_iter().map(Setting::new).collect()
 }
 
 impl<'a> Setting<'a> {

@@ -1,10 +1,10 @@
 //! Differences: the files, their counts of lines, and their text in pages.
 
 use super::Repository;
-use super::call::Call;
+use super::arguments::{Range, literal};
+use super::call::GitCall;
 use super::error::GitError;
-use super::fields::{self, Name, number};
-use super::given::{Range, literal};
+use super::output_fields::{self, Name, number};
 use super::status::Change;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ const FARTHEST: usize = 64 << 20;
 const FILES: usize = 8 << 20;
 
 /// Maximum number of context lines.
-const MOST_CONTEXT: u32 = 1000;
+const MAX_CONTEXT: u32 = 1000;
 
 #[derive(Debug, Clone, Default)]
 pub struct DiffQuery {
-    pub compared: Compared,
+    pub compared: DiffTarget,
     pub paths: Vec<String>,
     /// Context lines around each change; 3 if not given.
     pub context: Option<u32>,
@@ -34,7 +34,7 @@ pub struct DiffQuery {
 
 /// The two sides of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Compared {
+pub enum DiffTarget {
     /// The index with the work tree.
     #[default]
     Unstaged,
@@ -62,7 +62,7 @@ pub struct FileDiff {
     pub from: Option<Name>,
     pub change: Change,
     pub lines: Lines,
-    /// Compared without its filter, which does not run: the file may be unchanged.
+    /// DiffTarget without its filter, which does not run: the file may be unchanged.
     pub filtered: bool,
 }
 
@@ -71,17 +71,17 @@ type Lines = Option<(u64, u64)>;
 
 impl Repository {
     pub async fn diff(&self, query: &DiffQuery) -> Result<Diff, GitError> {
-        if !matches!(query.compared, Compared::Between(..)) {
+        if !matches!(query.compared, DiffTarget::Between(..)) {
             self.need_worktree().await?;
         }
         match &query.compared {
-            Compared::Unstaged => self.compare_worktree(&[], query).await,
-            Compared::Staged => self.compare(&["--cached".into()], query).await,
-            Compared::Since(revision) => match Range::parse(revision) {
+            DiffTarget::Unstaged => self.compare_worktree(&[], query).await,
+            DiffTarget::Staged => self.compare(&["--cached".into()], query).await,
+            DiffTarget::Since(revision) => match Range::parse(revision) {
                 Some(range) => self.compare(&self.ends(range).await?, query).await,
                 None => self.compare_worktree(&[self.commit_of(revision).await?], query).await,
             },
-            Compared::Between(from, to) => {
+            DiffTarget::Between(from, to) => {
                 let range = Range { from, to, parting: false };
                 self.compare(&self.ends(range).await?, query).await
             }
@@ -94,10 +94,10 @@ impl Repository {
         if !range.parting {
             return Ok([from, to]);
         }
-        let said = self.run(Call::reading(&["merge-base", &from, &to])).await?;
+        let said = self.run(GitCall::reading(&["merge-base", &from, &to])).await?;
         let none =
             || GitError::Nothing(format!("commit before '{}' and '{}'", range.from, range.to));
-        Ok([fields::hash(&said.out).ok_or_else(none)?, to])
+        Ok([output_fields::hash(&said.out).ok_or_else(none)?, to])
     }
 
     /// Compares; the arguments are our own.
@@ -133,9 +133,9 @@ impl Repository {
         query: &DiffQuery,
     ) -> Result<Diff, GitError> {
         let page = Page::new(query.max_bytes, query.cursor.as_deref())?;
-        let context = query.context.unwrap_or(3).min(MOST_CONTEXT);
+        let context = query.context.unwrap_or(3).min(MAX_CONTEXT);
         let call = |parts: &[&str]| {
-            Call::reading(&["diff", "--no-ext-diff", "--no-textconv", "--no-color"])
+            GitCall::reading(&["diff", "--no-ext-diff", "--no-textconv", "--no-color"])
                 .args(["--no-relative", "--find-renames", "--ignore-submodules=dirty"])
                 .args(["--src-prefix=a/", "--dst-prefix=b/"])
                 .arg(format!("--unified={context}"))
@@ -308,7 +308,7 @@ pub(super) fn staged(record: &[u8]) -> Option<(String, String, u8, Name)> {
     let tab = record.iter().position(|byte| *byte == b'\t')?;
     let (words, path) = (&record[..tab], &record[tab + 1..]);
     let mut words = words.split(|byte| *byte == b' ');
-    let (mode, hash) = (fields::text(words.next()?), fields::hash(words.next()?)?);
+    let (mode, hash) = (output_fields::text(words.next()?), output_fields::hash(words.next()?)?);
     Some((mode, hash, number(words.next()?)?, path.into()))
 }
 

@@ -1,10 +1,10 @@
 //! Commits, newest first.
 
 use super::Repository;
-use super::call::{Call, SOME};
+use super::arguments::{Range, literal, prose};
+use super::call::{GitCall, SOME};
 use super::error::GitError;
-use super::fields::{self, brief, hash, number, records_or_half, some_text, text};
-use super::given::{Range, literal, prose};
+use super::output_fields::{self, brief, hash, number, records_or_half, some_text, text};
 
 /// One field per line, and the multi-line message at the end.
 const FORMAT: &str = "--format=tformat:%H%n%P%n%an%n%ae%n%at%n%ct%n%D%n%B";
@@ -64,10 +64,10 @@ pub struct Commit {
 impl Repository {
     pub async fn log(&self, filter: &LogFilter) -> Result<Log, GitError> {
         let place = match (&filter.cursor, &filter.revision) {
-            (Some(cursor), _) => Place::parse(cursor)?,
+            (Some(cursor), _) => LogCursor::parse(cursor)?,
             (None, Some(revision)) => self.beginning(revision).await?,
             (None, None) => match self.head().await? {
-                Some(start) => Place { start, without: None, skip: 0 },
+                Some(start) => LogCursor { start, without: None, skip: 0 },
                 None => return Ok(Log::default()),
             },
         };
@@ -81,15 +81,15 @@ impl Repository {
     }
 
     /// The start of a log; for a range, commits of its end that its beginning lacks.
-    async fn beginning(&self, revision: &str) -> Result<Place, GitError> {
+    async fn beginning(&self, revision: &str) -> Result<LogCursor, GitError> {
         let (start, without) = match Range::parse(revision).filter(|range| !range.parting) {
             Some(Range { from, to, .. }) => (to, Some(self.commit_of(from).await?)),
             None => (revision, None),
         };
-        Ok(Place { start: self.commit_of(start).await?, without, skip: 0 })
+        Ok(LogCursor { start: self.commit_of(start).await?, without, skip: 0 })
     }
 
-    fn log_call(&self, filter: &LogFilter, place: &Place) -> Result<Call, GitError> {
+    fn log_call(&self, filter: &LogFilter, place: &LogCursor) -> Result<GitCall, GitError> {
         let paths = self.paths(&filter.paths)?;
         if filter.follow && paths.len() != 1 {
             return Err(GitError::bad("follow", "it takes one path"));
@@ -125,23 +125,24 @@ impl Repository {
     }
 }
 
-fn plain_log() -> Call {
+fn plain_log() -> GitCall {
     let words = ["log", "-z", "--no-patch", "--no-show-signature", "--no-color", "--no-notes"];
-    let call = Call::reading(&words).args(["--decorate=short", "--no-ext-diff", "--no-textconv"]);
+    let call =
+        GitCall::reading(&words).args(["--decorate=short", "--no-ext-diff", "--no-textconv"]);
     call.args(DECORATING.map(|name| format!("--decorate-refs={name}"))).arg(FORMAT)
 }
 
 /// The start of a page, the excluded commit, and the number of commits already seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Place {
+struct LogCursor {
     start: String,
     without: Option<String>,
     skip: usize,
 }
 
-impl Place {
+impl LogCursor {
     /// `START.SKIP`, or `START-WITHOUT.SKIP`
-    fn parse(cursor: &str) -> Result<Place, GitError> {
+    fn parse(cursor: &str) -> Result<LogCursor, GitError> {
         let whole = |text: &str| hash(text.as_bytes()).filter(|hash| hash == text);
         let parts = cursor.split_once('.').and_then(|(commits, skip)| {
             let plain = skip.bytes().all(|byte| byte.is_ascii_digit());
@@ -150,7 +151,7 @@ impl Place {
                 Some((start, without)) => (start, Some(whole(without)?)),
                 None => (commits, None),
             };
-            Some(Place { start: whole(start)?, without, skip })
+            Some(LogCursor { start: whole(start)?, without, skip })
         });
         parts.ok_or_else(|| GitError::bad("cursor", "it is not a cursor of an earlier response"))
     }
@@ -170,9 +171,9 @@ pub fn commits(bytes: &[u8]) -> Vec<Commit> {
 /// Only the hash is required: the other fields are free text, including invalid dates.
 fn commit(record: &[u8]) -> Option<Commit> {
     let mut lines = record.splitn(8, |byte| *byte == b'\n');
-    let hash = fields::hash(lines.next()?)?;
+    let hash = output_fields::hash(lines.next()?)?;
     let mut line = || lines.next().unwrap_or_default();
-    let parents = line().split(|byte| *byte == b' ').filter_map(fields::hash).collect();
+    let parents = line().split(|byte| *byte == b' ').filter_map(output_fields::hash).collect();
     let (author, email) = (brief(line()), brief(line()));
     let mut date = || number(line()).unwrap_or(0);
     let (authored, committed) = (date(), date());
@@ -234,9 +235,9 @@ mod tests {
     #[test]
     fn a_cursor_is_a_commit_and_a_number() {
         for without in [None, Some("f".repeat(40))] {
-            let place = Place { start: A.to_owned(), without, skip: 17 };
-            let next = Place { skip: 20, ..place.clone() };
-            assert_eq!(Place::parse(&place.after(3)).unwrap(), next);
+            let place = LogCursor { start: A.to_owned(), without, skip: 17 };
+            let next = LogCursor { skip: 20, ..place.clone() };
+            assert_eq!(LogCursor::parse(&place.after(3)).unwrap(), next);
         }
         for bad in [
             "",
@@ -248,7 +249,7 @@ mod tests {
             &format!("{A}-.1"),
             &format!("{A}---all.1"),
         ] {
-            assert!(Place::parse(bad).is_err(), "{bad}");
+            assert!(LogCursor::parse(bad).is_err(), "{bad}");
         }
     }
 }

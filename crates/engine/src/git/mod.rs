@@ -8,52 +8,52 @@
 //! paths are literal and come last. A repository that the owner trusts in the configuration runs its hooks,
 //! filters and signing as usual.
 
+mod arguments;
 mod blame;
 mod branches;
 mod call;
-mod change;
-mod checkout;
-mod closed;
 mod commit;
+mod commit_paths;
+mod commits_in_flight;
 mod configuration;
+mod configuration_cache;
 mod conflicts;
 mod diff;
 mod error;
-mod fields;
 mod filters;
-mod folder;
-mod given;
-mod going_on;
+mod hardening;
+mod in_progress;
 mod index;
-mod known;
+mod installed_git;
 mod log;
-mod makings;
-mod named;
-mod names;
-mod only;
-mod place;
+mod named_files;
+mod output_fields;
+mod path_check;
+mod repository_location;
+mod request_folder;
+mod sequencer_check;
 mod special_file_wait;
+mod stage;
 mod stash;
-mod state;
 mod status;
 mod tags;
-mod tool;
 mod tree;
+mod worktree_files;
 
-pub use blame::{Blame, BlameQuery, Blamed};
+pub use blame::{Blame, BlameQuery, BlamedLines};
 pub use branches::{Branch, Worktree};
-pub use change::{Add, Added};
-pub use commit::{CommitRequest, Committed, Made};
-pub use conflicts::{Side, Sides, Take};
-pub use diff::{Compared, Diff, DiffQuery, FileDiff};
+pub use commit::{CommitRequest, CommitResult, NewCommit};
+pub use conflicts::{ConflictSide, ConflictedFile, Resolution};
+pub use diff::{Diff, DiffQuery, DiffTarget, FileDiff};
 pub use error::GitError;
-pub use fields::Name;
+pub use in_progress::{SequencerKind, SequencerState};
 pub(crate) use index::{held_before, release_all};
-pub use known::Asked;
 pub use log::{Commit, Log, LogFilter};
-pub use stash::{Popped, Stash, StashRequest};
-pub use state::{State, Step};
-pub use status::{Change, Clash, Entry, Status, StatusQuery, What};
+pub use output_fields::Name;
+pub use path_check::CheckedPaths;
+pub use stage::{Add, StagedFiles};
+pub use stash::{PopResult, Stash, StashRequest};
+pub use status::{Change, ConflictKind, Entry, EntryState, Status, StatusQuery};
 pub use tags::{Tag, TagRequest};
 pub use tree::{AtRevision, Restore};
 
@@ -74,14 +74,14 @@ pub mod answers {
 use crate::command::Commands;
 use crate::error::EngineError;
 use crate::files::Files;
-use checkout::Checkout;
-use closed::Settings;
-use folder::Folder;
-use makings::Makings;
-use names::Names;
-use place::{Bounds, Place};
+use commits_in_flight::CommitsInFlight;
+use configuration_cache::ConfigurationCache;
+use hardening::HardenedSettings;
+use installed_git::{GitCache, InstalledGit};
 use proctor_core::config::git::Git as Terms;
-use proctor_sys::fence::{Fence, Gates, Readable};
+use proctor_sys::landlock::{AllowedAccess, Readable, Ruleset};
+use repository_location::{Bounds, RepositoryLocation};
+use request_folder::RequestFolder;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -89,33 +89,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
-use tool::{Found, Tool};
+use worktree_files::Checkout;
 
 /// Maximum number of concurrent calls: each is a process that may use a core.
-const MOST: usize = 8;
+const MAX_PARALLEL_CALLS: usize = 8;
 
 /// Maximum number of work trees listed in an error.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED_PATHS: usize = 5;
 
 /// The owner's variables that git needs to find the settings of the owner and of the system.
 const OWN: [&str; 3] = ["HOME", "XDG_CONFIG_HOME", SYSTEM];
 
-/// Names another file for the settings of the system.
+/// ConfigurationCache another file for the settings of the system.
 const SYSTEM: &str = "GIT_CONFIG_SYSTEM";
 
 /// Calls git for all requests.
 pub(crate) struct Git {
     commands: Arc<Commands>,
-    found: Found,
+    found: GitCache,
     room: Semaphore,
-    names: Names,
+    names: ConfigurationCache,
     writers: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
-    makings: Makings,
+    makings: CommitsInFlight,
     unfenced: AtomicBool,
 }
 
 /// The parameters for opening a repository.
-pub(crate) struct Around {
+pub(crate) struct RepositoryContext {
     pub(crate) files: Files,
     pub(crate) terms: Terms,
     /// The owner's environment.
@@ -125,8 +125,8 @@ pub(crate) struct Around {
 /// A repository that was found and checked. Valid for one request: it may change later.
 pub struct Repository {
     git: Arc<Git>,
-    tool: Arc<Tool>,
-    place: Place,
+    tool: Arc<InstalledGit>,
+    place: RepositoryLocation,
     /// The root that contains it; without links.
     root: PathBuf,
     /// Proctor's own folders.
@@ -135,7 +135,7 @@ pub struct Repository {
     below: PathBuf,
     /// Files of the owner that git reads; `None` until they are known.
     owners: Option<Vec<PathBuf>>,
-    settings: Settings,
+    settings: HardenedSettings,
     /// Network protocols that it may use.
     protocols: Vec<String>,
     env: Vec<(String, String)>,
@@ -143,20 +143,20 @@ pub struct Repository {
     /// Held while something is changed.
     writing: Option<OwnedMutexGuard<()>>,
     /// Callback for a new commit, called even if no caller waits for the response any more.
-    told: Option<Told>,
+    told: Option<CallResult>,
 }
 
-type Told = Box<dyn FnOnce(&Made) + Send + Sync>;
+type CallResult = Box<dyn FnOnce(&NewCommit) + Send + Sync>;
 
 impl Git {
     pub(crate) fn new(commands: Arc<Commands>) -> Git {
         Git {
             commands,
-            found: Found::default(),
-            room: Semaphore::new(MOST),
-            names: Names::default(),
+            found: GitCache::default(),
+            room: Semaphore::new(MAX_PARALLEL_CALLS),
+            names: ConfigurationCache::default(),
             writers: Mutex::default(),
-            makings: Makings::default(),
+            makings: CommitsInFlight::default(),
             unfenced: AtomicBool::new(false),
         }
     }
@@ -174,25 +174,25 @@ impl Git {
     /// The repository that contains a folder.
     pub(crate) async fn open(
         self: Arc<Git>,
-        around: Around,
+        around: RepositoryContext,
         folder: Option<PathBuf>,
     ) -> Result<Repository, EngineError> {
-        let Around { files, terms, env } = around;
+        let RepositoryContext { files, terms, env } = around;
         let path = env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| &**value);
         let tool = self.found.get(&self.commands, path).await?;
         let trusted = terms.trusted;
         let found = crate::blocking(move || -> Result<_, EngineError> {
-            let folder = Folder::named(&files, folder.as_deref())?;
+            let folder = RequestFolder::named(&files, folder.as_deref())?;
             let roots = files.roots();
             let open = roots.all().iter().filter(|root| root.write);
             let open = open.filter_map(|root| root.path.canonicalize().ok()).collect();
             let bounds = Bounds { own: files.own(), closed: files.read_only(), open };
-            Ok((place::find(&folder, &trusted, &bounds)?, folder.root, bounds.own))
+            Ok((repository_location::find(&folder, &trusted, &bounds)?, folder.root, bounds.own))
         });
         let (place, root, own) = found.await??;
         let protocols = open_for(&place, terms.protocols);
         let mut repository = Repository {
-            settings: Settings::new(place.trusted, &protocols),
+            settings: HardenedSettings::new(place.trusted, &protocols),
             git: self,
             tool,
             place,
@@ -235,7 +235,7 @@ impl Repository {
     }
 
     /// Sets the callback for a new commit. It is dropped if there is none.
-    pub fn tell(&mut self, told: impl FnOnce(&Made) + Send + Sync + 'static) {
+    pub fn tell(&mut self, told: impl FnOnce(&NewCommit) + Send + Sync + 'static) {
         self.told = Some(Box::new(told));
     }
 
@@ -255,7 +255,7 @@ impl Repository {
         let own = [&self.place.top, &self.place.git_dir];
         let trees = trees.iter().filter(|tree| !tree.prunable && !own.contains(&&tree.path));
         let named: Vec<String> =
-            trees.take(MOST_NAMED).map(|tree| tree.path.display().to_string()).collect();
+            trees.take(MAX_NAMED_PATHS).map(|tree| tree.path.display().to_string()).collect();
         let why = match named.is_empty() {
             true => "it is bare, and has no work tree".to_owned(),
             false => format!("it is bare; name one of its work trees ({})", named.join(", ")),
@@ -344,7 +344,7 @@ impl Repository {
     /// The Landlock restriction for an untrusted repository. Git writes nothing elsewhere, reads only its root
     /// and files of the system and the owner, executes only git, and does not connect. An allowed protocol may
     /// connect, and read and execute what that needs.
-    fn fence(&self, reads: bool) -> Result<Option<Fence>, GitError> {
+    fn fence(&self, reads: bool) -> Result<Option<Ruleset>, GitError> {
         let Some(held) = &self.place.held else { return Ok(None) };
         if self.git.unfenced.load(Ordering::Relaxed) {
             return Ok(None);
@@ -358,8 +358,9 @@ impl Repository {
         let writable = if reads && closed { &[][..] } else { &own[..] };
         let (named, folders) = (self.readable(), [held.root()]);
         let readable = named.as_ref().map(|named| Readable { folders: &folders, named });
-        let gates = Gates { writable, readable, executable: programs.as_deref(), network: !closed };
-        Fence::new(&gates)
+        let gates =
+            AllowedAccess { writable, readable, executable: programs.as_deref(), network: !closed };
+        Ruleset::new(&gates)
             .map_err(|error| self.unsafe_(&format!("cannot restrict git with Landlock: {error}")))
     }
 
@@ -373,6 +374,6 @@ impl Repository {
 }
 
 /// A partial clone fetches missing objects while it is read: where nothing may be changed, nothing is fetched.
-fn open_for(place: &Place, protocols: Vec<String>) -> Vec<String> {
+fn open_for(place: &RepositoryLocation, protocols: Vec<String>) -> Vec<String> {
     if place.read_only.is_some() { Vec::new() } else { protocols }
 }

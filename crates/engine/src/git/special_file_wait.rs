@@ -7,7 +7,7 @@
 
 use super::Repository;
 use super::error::GitError;
-use crate::command::{Produced, Program};
+use crate::command::{Program, ProgramOutput};
 use proctor_sys::special_file_wait::{SpecialFileWait, SpecialKind, in_tree};
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ impl Repository {
         &self,
         program: Program,
         wanted: Option<oneshot::Receiver<()>>,
-    ) -> Result<Produced, GitError> {
+    ) -> Result<ProgramOutput, GitError> {
         let what = program.args.iter().find(|word| !word.as_encoded_bytes().starts_with(b"-"));
         let what = what.map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let failed = |error: crate::error::EngineError| GitError::Failed {

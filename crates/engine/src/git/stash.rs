@@ -1,11 +1,11 @@
 //! Stashes changes and restores them.
 
 use super::Repository;
-use super::call::Call;
+use super::arguments::{literals, prose};
+use super::call::GitCall;
 use super::error::GitError;
-use super::fields::{self, Name, brief, number, records_or_half};
-use super::given::{literals, prose};
-use super::status::{StatusQuery, What};
+use super::output_fields::{self, Name, brief, number, records_or_half};
+use super::status::{EntryState, StatusQuery};
 
 /// The reference of the stash.
 const REFERENCE: &str = "refs/stash";
@@ -34,7 +34,7 @@ pub struct StashRequest {
 
 /// The result of restoring stashed changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Popped {
+pub enum PopResult {
     Done,
     /// They are in the work tree with conflicts in these files, and still stashed.
     Conflicts(Vec<Name>),
@@ -43,7 +43,7 @@ pub enum Popped {
 impl Repository {
     /// The stashes, and whether there are more.
     pub async fn stashes(&self) -> Result<(Vec<Stash>, bool), GitError> {
-        let call = Call::reading(&["stash", "list", "-z", "--no-show-signature", FORMAT]);
+        let call = GitCall::reading(&["stash", "list", "-z", "--no-show-signature", FORMAT]);
         let said = self.ask(call).await?;
         Ok((stashes(&said.out), said.cut))
     }
@@ -63,11 +63,11 @@ impl Repository {
         };
         self.check_filters_between(&[head], &paths).await?;
         if request.untracked {
-            let others = Call::reading(&["ls-files", "-z", "--others", "--exclude-standard"]);
+            let others = GitCall::reading(&["ls-files", "-z", "--others", "--exclude-standard"]);
             self.check_filters_named(others, &paths, &[]).await?;
         }
         let before = self.object(REFERENCE, "").await.ok();
-        let mut call = Call::writing(&["stash", "push", "--quiet"]);
+        let mut call = GitCall::writing(&["stash", "push", "--quiet"]);
         call = call.args(request.untracked.then_some("--include-untracked"));
         if let Some(message) = &request.message {
             call = call.arg("-m").arg(message);
@@ -82,25 +82,25 @@ impl Repository {
     }
 
     /// Restores changes and drops the stash, unless there are conflicts.
-    pub async fn pop_stash(&mut self, number: u32) -> Result<Popped, GitError> {
+    pub async fn pop_stash(&mut self, number: u32) -> Result<PopResult, GitError> {
         self.require_identity()?;
         let name = self.stash(number).await?;
         self.check_filters_between(&[format!("{name}^1"), name.clone()], &[]).await?;
         let untracked = format!("{name}^3");
         if self.object(&untracked, "").await.is_ok() {
-            let others = Call::reading(&["ls-tree", "-r", "-z", "--name-only", "--full-tree"]);
+            let others = GitCall::reading(&["ls-tree", "-r", "-z", "--name-only", "--full-tree"]);
             self.check_filters_named(others.arg(&untracked), &[], &[untracked]).await?;
         }
-        let said = self.run(Call::writing(&["stash", "pop", "--quiet", &name])).await?;
+        let said = self.run(GitCall::writing(&["stash", "pop", "--quiet", &name])).await?;
         if said.code == 0 {
-            return Ok(Popped::Done);
+            return Ok(PopResult::Done);
         }
         let query = StatusQuery { no_untracked: true, ..StatusQuery::default() };
         let clashing = self.status(&query).await?.entries.into_iter();
-        let clashing = clashing.filter(|entry| matches!(entry.what, What::Conflict(_)));
+        let clashing = clashing.filter(|entry| matches!(entry.what, EntryState::Conflict(_)));
         let paths: Vec<Name> = clashing.map(|entry| entry.path).collect();
         match (paths.is_empty(), said.failed()) {
-            (false, _) => Ok(Popped::Conflicts(paths)),
+            (false, _) => Ok(PopResult::Conflicts(paths)),
             (true, GitError::Failed { said, .. }) if said.contains("would be overwritten") => {
                 Err(GitError::Conflict(said))
             }
@@ -112,7 +112,7 @@ impl Repository {
     pub async fn drop_stash(&mut self, number: u32) -> Result<Option<Stash>, GitError> {
         let name = self.stash(number).await?;
         let (all, _) = self.stashes().await?;
-        self.ask(Call::writing(&["stash", "drop", "--quiet", &name])).await?;
+        self.ask(GitCall::writing(&["stash", "drop", "--quiet", &name])).await?;
         Ok(all.into_iter().find(|stash| stash.number == number))
     }
 
@@ -140,7 +140,7 @@ pub fn stashes(bytes: &[u8]) -> Vec<Stash> {
         let mut lines = record.splitn(3, |byte| *byte == b'\n');
         Some(Stash {
             number: u32::try_from(at).ok()?,
-            hash: fields::hash(lines.next()?)?,
+            hash: output_fields::hash(lines.next()?)?,
             created: number(lines.next()?).unwrap_or(0),
             message: brief(lines.next()?),
         })

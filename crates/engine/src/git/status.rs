@@ -1,10 +1,10 @@
 //! Changes in a work tree, from `git status --porcelain=v2 -z`.
 
 use super::Repository;
-use super::call::Call;
+use super::call::GitCall;
 use super::error::GitError;
-use super::fields::{self, Name, records};
-use super::state::State;
+use super::in_progress::SequencerState;
+use super::output_fields::{self, Name, records};
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Maximum size of the output: a work tree with more changes has other problems.
-const MOST: usize = 16 << 20;
+const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
 const KNOWN: &str = "--untracked-files=no";
 const ALL: &str = "--untracked-files=all";
@@ -41,20 +41,20 @@ pub struct Status {
     /// The output was truncated.
     pub cut: bool,
     /// A merge, rebase or the like in progress.
-    pub state: Option<State>,
+    pub state: Option<SequencerState>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub path: Name,
-    pub what: What,
+    pub what: EntryState,
     pub submodule: bool,
     /// Possibly unmodified: compared without its filter, which does not run.
     pub filtered: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EntryState {
     Changed {
         /// From the commit to the index.
         staged: Option<Change>,
@@ -63,7 +63,7 @@ pub enum What {
         /// The source of a rename or copy.
         from: Option<Name>,
     },
-    Conflict(Clash),
+    Conflict(ConflictKind),
     Untracked,
     Ignored,
 }
@@ -82,7 +82,7 @@ pub enum Change {
 
 /// The kind of a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clash {
+pub enum ConflictKind {
     BothModified,
     BothAdded,
     BothDeleted,
@@ -115,14 +115,14 @@ impl Repository {
     /// meanwhile, it starts again.
     async fn look_for_all(&self, paths: &[OsString]) -> Result<Status, GitError> {
         let before = self.index().await?;
-        let others = Call::reading(&["ls-files", "--others", "--exclude-standard", "-z"]);
-        let others = self.ask(others.most(MOST).arg("--").args(paths));
+        let others = GitCall::reading(&["ls-files", "--others", "--exclude-standard", "-z"]);
+        let others = self.ask(others.most(MAX_OUTPUT_BYTES).arg("--").args(paths));
         let (mut status, unknown) = tokio::try_join!(self.look(&[KNOWN], paths), others)?;
         if before.identity != self.index().await?.identity {
             return self.look(&[ALL], paths).await;
         }
         status.cut |= unknown.cut;
-        status.entries.extend(records(&unknown.out).map(|path| plain(path, What::Untracked)));
+        status.entries.extend(records(&unknown.out).map(|path| plain(path, EntryState::Untracked)));
         Ok(status)
     }
 
@@ -133,12 +133,13 @@ impl Repository {
     }
 
     async fn look(&self, words: &[&str], paths: &[OsString]) -> Result<Status, GitError> {
-        let call = Call::reading(&["status", "--porcelain=v2", "-z", "--branch", "--show-stash"])
-            .args(["--ahead-behind", "--renames", "--ignore-submodules=dirty"])
-            .args(words)
-            .arg("--")
-            .args(paths);
-        let said = self.ask(call.most(MOST)).await?;
+        let call =
+            GitCall::reading(&["status", "--porcelain=v2", "-z", "--branch", "--show-stash"])
+                .args(["--ahead-behind", "--renames", "--ignore-submodules=dirty"])
+                .args(words)
+                .arg("--")
+                .args(paths);
+        let said = self.ask(call.most(MAX_OUTPUT_BYTES)).await?;
         let status = parse(&said.out).ok_or_else(|| GitError::Failed {
             what: "status".into(),
             said: "its output cannot be parsed".into(),
@@ -165,7 +166,7 @@ impl Index {
 
 impl Entry {
     fn is_modified(&self) -> bool {
-        matches!(self.what, What::Changed { unstaged: Some(Change::Modified), .. })
+        matches!(self.what, EntryState::Changed { unstaged: Some(Change::Modified), .. })
     }
 }
 
@@ -184,8 +185,8 @@ pub fn parse(bytes: &[u8]) -> Option<Status> {
                 None => break,
             },
             b"u " => status.entries.push(conflict(rest)?),
-            b"? " if !rest.is_empty() => status.entries.push(plain(rest, What::Untracked)),
-            b"! " if !rest.is_empty() => status.entries.push(plain(rest, What::Ignored)),
+            b"? " if !rest.is_empty() => status.entries.push(plain(rest, EntryState::Untracked)),
+            b"! " if !rest.is_empty() => status.entries.push(plain(rest, EntryState::Ignored)),
             _ => return None,
         }
     }
@@ -196,11 +197,11 @@ fn header(status: &mut Status, text: &[u8]) {
     let Some(at) = text.iter().position(|byte| *byte == b' ') else { return };
     let (key, value) = (&text[..at], &text[at + 1..]);
     match key {
-        b"branch.oid" => status.head = fields::hash(value),
-        b"branch.head" if value != b"(detached)" => status.branch = fields::some_text(value),
-        b"branch.upstream" => status.upstream = fields::some_text(value),
+        b"branch.oid" => status.head = output_fields::hash(value),
+        b"branch.head" if value != b"(detached)" => status.branch = output_fields::some_text(value),
+        b"branch.upstream" => status.upstream = output_fields::some_text(value),
         b"branch.ab" => status.ahead_behind = ahead_behind(value),
-        b"stash" => status.stashes = fields::number(value).unwrap_or(0),
+        b"stash" => status.stashes = output_fields::number(value).unwrap_or(0),
         _ => {}
     }
 }
@@ -210,7 +211,7 @@ fn ahead_behind(value: &[u8]) -> Option<(u64, u64)> {
     let mut numbers = value.split(|byte| *byte == b' ');
     let ahead = numbers.next()?.strip_prefix(b"+")?;
     let behind = numbers.next()?.strip_prefix(b"-")?;
-    Some((fields::number(ahead)?, fields::number(behind)?))
+    Some((output_fields::number(ahead)?, output_fields::number(behind)?))
 }
 
 /// Parses `XY sub …`, `skip` more words, and a path that may contain anything.
@@ -218,23 +219,23 @@ fn changed(text: &[u8], skip: usize, from: Option<&[u8]>) -> Option<Entry> {
     let (states, submodule, path) = parts(text, skip)?;
     let [x, y] = states;
     let (staged, unstaged) = (change(x)?, change(y)?);
-    let what = What::Changed { staged, unstaged, from: from.map(Name::from) };
+    let what = EntryState::Changed { staged, unstaged, from: from.map(Name::from) };
     Some(Entry { path, what, submodule, filtered: false })
 }
 
 fn conflict(text: &[u8]) -> Option<Entry> {
     let (states, submodule, path) = parts(text, 8)?;
     let clash = match &states {
-        b"UU" => Clash::BothModified,
-        b"AA" => Clash::BothAdded,
-        b"DD" => Clash::BothDeleted,
-        b"AU" => Clash::AddedByUs,
-        b"UA" => Clash::AddedByThem,
-        b"DU" => Clash::DeletedByUs,
-        b"UD" => Clash::DeletedByThem,
+        b"UU" => ConflictKind::BothModified,
+        b"AA" => ConflictKind::BothAdded,
+        b"DD" => ConflictKind::BothDeleted,
+        b"AU" => ConflictKind::AddedByUs,
+        b"UA" => ConflictKind::AddedByThem,
+        b"DU" => ConflictKind::DeletedByUs,
+        b"UD" => ConflictKind::DeletedByThem,
         _ => return None,
     };
-    Some(Entry { path, what: What::Conflict(clash), submodule, filtered: false })
+    Some(Entry { path, what: EntryState::Conflict(clash), submodule, filtered: false })
 }
 
 fn parts(text: &[u8], skip: usize) -> Option<([u8; 2], bool, Name)> {
@@ -268,7 +269,7 @@ impl Change {
     }
 }
 
-fn plain(path: &[u8], what: What) -> Entry {
+fn plain(path: &[u8], what: EntryState) -> Entry {
     Entry { path: Name::from(path), what, submodule: false, filtered: false }
 }
 
@@ -278,12 +279,16 @@ mod tests {
 
     const A: &str = "0123456789abcdef0123456789abcdef01234567";
 
-    fn entry(path: &[u8], what: What) -> Entry {
+    fn entry(path: &[u8], what: EntryState) -> Entry {
         plain(path, what)
     }
 
-    fn differs(staged: Option<Change>, unstaged: Option<Change>, from: Option<&[u8]>) -> What {
-        What::Changed { staged, unstaged, from: from.map(Name::from) }
+    fn differs(
+        staged: Option<Change>,
+        unstaged: Option<Change>,
+        from: Option<&[u8]>,
+    ) -> EntryState {
+        EntryState::Changed { staged, unstaged, from: from.map(Name::from) }
     }
 
     #[test]
@@ -318,9 +323,9 @@ mod tests {
             entry("ü".as_bytes(), differs(Some(Change::Modified), Some(Change::Deleted), None)),
             entry(b"new name", differs(Some(Change::Renamed), None, Some(b"old\nname"))),
             Entry { submodule: true, ..entry(b"sub", differs(None, Some(Change::Modified), None)) },
-            entry(b"gone here", What::Conflict(Clash::DeletedByThem)),
-            entry(b"\xff\xfe", What::Untracked),
-            entry(b"target/", What::Ignored),
+            entry(b"gone here", EntryState::Conflict(ConflictKind::DeletedByThem)),
+            entry(b"\xff\xfe", EntryState::Untracked),
+            entry(b"target/", EntryState::Ignored),
         ];
         assert_eq!(parse(&text).unwrap().entries, expected);
     }
@@ -328,17 +333,17 @@ mod tests {
     #[test]
     fn every_conflict_has_its_name() {
         for (letters, clash) in [
-            ("UU", Clash::BothModified),
-            ("AA", Clash::BothAdded),
-            ("DD", Clash::BothDeleted),
-            ("AU", Clash::AddedByUs),
-            ("UA", Clash::AddedByThem),
-            ("DU", Clash::DeletedByUs),
-            ("UD", Clash::DeletedByThem),
+            ("UU", ConflictKind::BothModified),
+            ("AA", ConflictKind::BothAdded),
+            ("DD", ConflictKind::BothDeleted),
+            ("AU", ConflictKind::AddedByUs),
+            ("UA", ConflictKind::AddedByThem),
+            ("DU", ConflictKind::DeletedByUs),
+            ("UD", ConflictKind::DeletedByThem),
         ] {
             let text = format!("u {letters} N... 1 2 3 4 {A} {A} {A} x\0");
             let found = parse(text.as_bytes()).unwrap().entries;
-            assert_eq!(found, [entry(b"x", What::Conflict(clash))], "{letters}");
+            assert_eq!(found, [entry(b"x", EntryState::Conflict(clash))], "{letters}");
         }
     }
 

@@ -1,11 +1,11 @@
 //! Tags.
 
 use super::Repository;
+use super::arguments::prose;
 use super::branches::first;
-use super::call::Call;
+use super::call::GitCall;
 use super::error::GitError;
-use super::fields::{self, brief, groups, number, text};
-use super::given::prose;
+use super::output_fields::{self, brief, groups, number, text};
 
 /// The commit of an annotated tag has a field of its own.
 const FORMAT: &str = "%(refname)%00%(objectname)%00%(*objectname)%00%(creatordate:unix)";
@@ -49,7 +49,7 @@ impl Repository {
             return Ok(hash);
         };
         prose("message", message)?;
-        let mut call = Call::writing(&["tag", "--annotate", "--cleanup=whitespace"]);
+        let mut call = GitCall::writing(&["tag", "--annotate", "--cleanup=whitespace"]);
         if !self.place.trusted {
             call = call.arg("--no-sign");
         }
@@ -67,7 +67,7 @@ impl Repository {
         let full = self.reference("refs/tags/", name).await?;
         let none = |_| GitError::Nothing(format!("tag '{name}'"));
         let hash = self.object(&full, "").await.map_err(none)?;
-        self.ask(Call::writing(&["update-ref", "--no-deref", "-d", &full, &hash])).await?;
+        self.ask(GitCall::writing(&["update-ref", "--no-deref", "-d", &full, &hash])).await?;
         Ok(hash)
     }
 }
@@ -77,7 +77,7 @@ pub fn tags(bytes: &[u8]) -> Vec<Tag> {
         let name = name.strip_prefix(b"\n").unwrap_or(name);
         Some(Tag {
             name: text(name.strip_prefix(b"refs/tags/")?),
-            hash: fields::hash(behind).or_else(|| fields::hash(hash))?,
+            hash: output_fields::hash(behind).or_else(|| output_fields::hash(hash))?,
             annotated: !behind.is_empty(),
             created: number(date).unwrap_or(0),
             subject: brief(subject),

@@ -1,20 +1,20 @@
 //! Shows and restores the contents of revisions.
 
 use super::Repository;
-use super::call::{Call, Said};
+use super::arguments::{listed, literal, literals};
+use super::call::{GitCall, GitOutput};
 use super::diff::{Diff, DiffQuery, Page, empty_tree};
 use super::error::GitError;
-use super::fields::{self, Name, number};
-use super::given::{listed, literal, literals};
 use super::index::AttributesIndex;
 use super::log::Commit;
+use super::output_fields::{self, Name, number};
 use std::collections::BTreeSet;
 
 /// The first version that reads attributes from a commit.
 const TELLS_OTHER_ATTRIBUTES: (u32, u32) = (2, 40);
 
 /// Maximum size of paths passed as arguments; for more, all files are checked for filters.
-const MOST_IN_WORDS: usize = 256 << 10;
+const MAX_ARGUMENT_BYTES: usize = 256 << 10;
 
 /// The index instead of the work tree.
 const CACHED: &str = "--cached";
@@ -74,7 +74,7 @@ impl Repository {
         let commit = self.commit_of(revision).await?;
         let none = || GitError::Nothing(format!("'{name}' in {revision}"));
         let blob = self.object(&format!("{commit}:{name}"), "").await.map_err(|_| none())?;
-        let call = Call::reading(&["cat-file", "--batch"]).input(format!("{blob}\n").into());
+        let call = GitCall::reading(&["cat-file", "--batch"]).input(format!("{blob}\n").into());
         let said = self.ask(call.most(HEADER + page.skip + page.most)).await?;
         let (kind, size, bytes) = object(&said.out).ok_or_else(none)?;
         match kind.as_str() {
@@ -108,7 +108,7 @@ impl Repository {
             self.check_filters_in(&files, commit.as_slice()).await?;
         }
         let before = self.differing(restore, &compared).await?;
-        let mut call = Call::writing(&["restore", "--quiet", "--no-recurse-submodules"]).args([
+        let mut call = GitCall::writing(&["restore", "--quiet", "--no-recurse-submodules"]).args([
             "--pathspec-from-file=-",
             "--pathspec-file-nul",
             "--no-progress",
@@ -180,8 +180,9 @@ impl Repository {
     }
 
     async fn names_between(&self, sides: &[String], paths: &[Name]) -> Result<Vec<Name>, GitError> {
-        let call = Call::reading(&["diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv"])
-            .args(["--no-renames", "--ignore-submodules=all"]);
+        let call =
+            GitCall::reading(&["diff", "--name-only", "-z", "--no-ext-diff", "--no-textconv"])
+                .args(["--no-renames", "--ignore-submodules=all"]);
         self.named(call.args(sides), paths).await
     }
 
@@ -210,7 +211,7 @@ impl Repository {
             return Ok(());
         }
         let aside = AttributesIndex::new(&self.place);
-        let read = Call::writing(&["read-tree"]).in_index(Some(&aside.path)).arg(commit);
+        let read = GitCall::writing(&["read-tree"]).in_index(Some(&aside.path)).arg(commit);
         self.ask(read).await?;
         let call = attributes_call(listed(files), Some(CACHED)).in_index(Some(&aside.path));
         let said = self.ask(call).await?.whole()?;
@@ -220,7 +221,7 @@ impl Repository {
     /// Checks the files that a call of git lists, if any could be filtered.
     pub(super) async fn check_filters_named(
         &self,
-        call: Call,
+        call: GitCall,
         paths: &[Name],
         commits: &[String],
     ) -> Result<(), GitError> {
@@ -228,11 +229,11 @@ impl Repository {
         self.check_filters_in(&files, commits).await
     }
 
-    async fn named(&self, call: Call, paths: &[Name]) -> Result<Vec<Name>, GitError> {
+    async fn named(&self, call: GitCall, paths: &[Name]) -> Result<Vec<Name>, GitError> {
         if self.is_unfiltered() {
             return Ok(Vec::new());
         }
-        let few = paths.iter().map(|path| path.0.len()).sum::<usize>() <= MOST_IN_WORDS;
+        let few = paths.iter().map(|path| path.0.len()).sum::<usize>() <= MAX_ARGUMENT_BYTES;
         let words = paths.iter().filter(|_| few).map(literal);
         let said = self.ask(call.arg("--").args(words)).await?.whole()?;
         let names = said.out.split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -252,9 +253,11 @@ impl Repository {
         self.refuse_unrun(&said)
     }
 
-    fn refuse_unrun(&self, said: &Said) -> Result<(), GitError> {
+    fn refuse_unrun(&self, said: &GitOutput) -> Result<(), GitError> {
         match self.unrun(said).next() {
-            Some((path, driver)) => Err(GitError::Filtered { path: fields::text(path), driver }),
+            Some((path, driver)) => {
+                Err(GitError::Filtered { path: output_fields::text(path), driver })
+            }
             None => Ok(()),
         }
     }
@@ -273,22 +276,22 @@ impl Repository {
     }
 
     /// Files with a disabled filter, and its name.
-    fn unrun<'a>(&self, said: &'a Said) -> impl Iterator<Item = (&'a [u8], String)> {
-        let groups = fields::groups::<3>(&said.out).into_iter();
-        let named = groups.map(|[path, _, driver]| (path, fields::text(driver)));
+    fn unrun<'a>(&self, said: &'a GitOutput) -> impl Iterator<Item = (&'a [u8], String)> {
+        let groups = output_fields::groups::<3>(&said.out).into_iter();
+        let named = groups.map(|[path, _, driver]| (path, output_fields::text(driver)));
         named.filter(|(_, driver)| self.settings.filters.contains(driver))
     }
 }
 
 /// The call that lists the filter of each file.
-fn attributes_call(files: Vec<u8>, place: Option<&str>) -> Call {
-    let call = Call::reading(&["check-attr", "-z", "--stdin"]).args(place);
+fn attributes_call(files: Vec<u8>, place: Option<&str>) -> GitCall {
+    let call = GitCall::reading(&["check-attr", "-z", "--stdin"]).args(place);
     call.arg("filter").input(files)
 }
 
-impl Said {
+impl GitOutput {
     /// Fails if the output was truncated.
-    pub(super) fn whole(self) -> Result<Said, GitError> {
+    pub(super) fn whole(self) -> Result<GitOutput, GitError> {
         let message = "too many files differ to check them all for filters";
         if self.cut { Err(GitError::Conflict(message.into())) } else { Ok(self) }
     }
@@ -302,5 +305,5 @@ pub fn object(bytes: &[u8]) -> Option<(String, u64, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let mut words = bytes[..end].split(|byte| *byte == b' ');
     let _hash = words.next()?;
-    Some((fields::text(words.next()?), number(words.next()?)?, &bytes[end + 1..]))
+    Some((output_fields::text(words.next()?), number(words.next()?)?, &bytes[end + 1..]))
 }

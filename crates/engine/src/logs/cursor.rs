@@ -5,11 +5,11 @@
 //! pay for each byte, so a stream without output takes one byte. The first version, which took eight, is still
 //! accepted.
 
-use super::folder::Seen;
+use super::folder::WrittenExtent;
 use crate::error::EngineError;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use proctor_core::logindex::Stream;
+use proctor_core::log_index::Stream;
 use proctor_core::name::ServiceName;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ const SHOWN: usize = 40;
 
 /// A position between two items of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct StreamOffset {
     pub(super) segment: u64,
     pub(super) offset: u64,
     /// Number of the next index record.
@@ -54,9 +54,9 @@ pub(super) enum Line {
     Skipped,
 }
 
-impl Place {
-    pub(super) fn start_of(segment: u64) -> Place {
-        Place { segment, ..Place::default() }
+impl StreamOffset {
+    pub(super) fn start_of(segment: u64) -> StreamOffset {
+        StreamOffset { segment, ..StreamOffset::default() }
     }
 
     /// Sort key for positions of one stream.
@@ -64,29 +64,29 @@ impl Place {
         (self.segment, self.offset, self.entry)
     }
 
-    fn as_seen(&self) -> Seen {
-        Seen { segment: self.segment, len: self.offset, records: self.entry }
+    fn as_seen(&self) -> WrittenExtent {
+        WrittenExtent { segment: self.segment, len: self.offset, records: self.entry }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Position {
-    pub(super) place: Place,
+    pub(super) place: StreamOffset,
     /// The end of the stream at that time; `None`: equal to the position.
-    seen: Option<Seen>,
+    seen: Option<WrittenExtent>,
 }
 
 impl Position {
-    pub(super) fn new(place: Place, seen: Seen) -> Position {
+    pub(super) fn new(place: StreamOffset, seen: WrittenExtent) -> Position {
         Position { place, seen: (place.as_seen() != seen).then_some(seen) }
     }
 
-    pub(super) fn seen(&self) -> Seen {
+    pub(super) fn seen(&self) -> WrittenExtent {
         self.seen.unwrap_or(self.place.as_seen())
     }
 
     /// Returns true if the stream still ends here and nothing is left to deliver.
-    pub(super) fn is_all_of(&self, seen: Seen) -> bool {
+    pub(super) fn is_all_of(&self, seen: WrittenExtent) -> bool {
         self.place.line == Line::Start && self.place.as_seen() == seen
     }
 }
@@ -100,29 +100,29 @@ pub(super) struct Cursor {
 
 /// A position as it is sent.
 #[derive(Serialize, Deserialize)]
-enum Sent {
+enum EncodedPosition {
     /// There was no segment yet.
     Nothing,
-    All(Place),
-    Some(Place, Seen),
+    All(StreamOffset),
+    Some(StreamOffset, WrittenExtent),
 }
 
-impl From<Position> for Sent {
-    fn from(position: Position) -> Sent {
+impl From<Position> for EncodedPosition {
+    fn from(position: Position) -> EncodedPosition {
         match position.seen {
-            None if position == Position::default() => Sent::Nothing,
-            None => Sent::All(position.place),
-            Some(seen) => Sent::Some(position.place, seen),
+            None if position == Position::default() => EncodedPosition::Nothing,
+            None => EncodedPosition::All(position.place),
+            Some(seen) => EncodedPosition::Some(position.place, seen),
         }
     }
 }
 
-impl From<Sent> for Position {
-    fn from(sent: Sent) -> Position {
+impl From<EncodedPosition> for Position {
+    fn from(sent: EncodedPosition) -> Position {
         match sent {
-            Sent::Nothing => Position::default(),
-            Sent::All(place) => Position { place, seen: None },
-            Sent::Some(place, seen) => Position::new(place, seen),
+            EncodedPosition::Nothing => Position::default(),
+            EncodedPosition::All(place) => Position { place, seen: None },
+            EncodedPosition::Some(place, seen) => Position::new(place, seen),
         }
     }
 }
@@ -134,8 +134,8 @@ impl Cursor {
     }
 
     pub(super) fn encode(&self) -> String {
-        let sent: Vec<(&ServiceName, [Sent; 2])> =
-            self.services.iter().map(|(name, at)| (name, at.map(Sent::from))).collect();
+        let sent: Vec<(&ServiceName, [EncodedPosition; 2])> =
+            self.services.iter().map(|(name, at)| (name, at.map(EncodedPosition::from))).collect();
         let mut bytes = postcard::to_extend(&(self.context, sent), vec![VERSION])
             .expect("numbers and names always have a form, and a vector always has room");
         let sum = crc32fast::hash(&bytes).to_le_bytes();
@@ -153,7 +153,8 @@ fn parse(text: &str) -> Option<Cursor> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     match *bytes.first()? {
         VERSION => {
-            let (context, sent): (u32, Vec<(ServiceName, [Sent; 2])>) = checked(&bytes, SUM)?;
+            let (context, sent): (u32, Vec<(ServiceName, [EncodedPosition; 2])>) =
+                checked(&bytes, SUM)?;
             let services = sent.into_iter().map(|(name, at)| (name, at.map(Position::from)));
             Some(Cursor { services: services.collect(), context })
         }

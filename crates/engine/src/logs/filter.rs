@@ -4,7 +4,7 @@ use super::MAX_LINE;
 use super::cursor::Line;
 use crate::api::LogQuery;
 use crate::error::EngineError;
-use proctor_core::logindex::Stream;
+use proctor_core::log_index::Stream;
 use proctor_core::time::Wall;
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -32,7 +32,7 @@ pub(super) struct Filter {
 
 /// Whether a piece of a line is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shown {
+pub(super) enum PieceVisibility {
     Yes,
     /// If it is near a match.
     Perhaps,
@@ -71,23 +71,23 @@ impl Filter {
     }
 
     /// Decides whether this piece is shown, and the new state of its line.
-    pub(super) fn judge(&self, line: Line, wall: Wall, piece: &[u8]) -> (Line, Shown) {
+    pub(super) fn judge(&self, line: Line, wall: Wall, piece: &[u8]) -> (Line, PieceVisibility) {
         match line {
             Line::Start if self.in_time(wall) => self.begin(piece),
-            Line::Start | Line::Skipped => (Line::Skipped, Shown::No),
-            Line::Searched if self.matches(piece) => (Line::Shown, Shown::Yes),
-            Line::Searched => (Line::Searched, Shown::No),
-            Line::Shown => (Line::Shown, Shown::Yes),
+            Line::Start | Line::Skipped => (Line::Skipped, PieceVisibility::No),
+            Line::Searched if self.matches(piece) => (Line::Shown, PieceVisibility::Yes),
+            Line::Searched => (Line::Searched, PieceVisibility::No),
+            Line::Shown => (Line::Shown, PieceVisibility::Yes),
         }
     }
 
-    fn begin(&self, piece: &[u8]) -> (Line, Shown) {
+    fn begin(&self, piece: &[u8]) -> (Line, PieceVisibility) {
         if self.matches(piece) {
-            return (Line::Shown, Shown::Yes);
+            return (Line::Shown, PieceVisibility::Yes);
         }
         // With `invert` the rest cannot be shown any more; otherwise it may still match.
         let rest = if self.invert { Line::Skipped } else { Line::Searched };
-        (rest, if self.context { Shown::Perhaps } else { Shown::No })
+        (rest, if self.context { PieceVisibility::Perhaps } else { PieceVisibility::No })
     }
 
     fn matches(&self, piece: &[u8]) -> bool {

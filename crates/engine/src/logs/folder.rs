@@ -4,11 +4,11 @@
 //! not (or no longer) a regular file is skipped and never an error.
 
 use super::Scan;
-use super::index::Index;
+use super::index_window::IndexWindow;
 use super::segment::Segment;
 use crate::error::EngineError;
 use proctor_core::home::{FolderRule, OwnFolder};
-use proctor_core::logindex::{Mark, RECORD, Stream, index_file, log_file, parse_log_file};
+use proctor_core::log_index::{IndexMark, RECORD, Stream, index_file, log_file, parse_log_file};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_sys::own_folder;
 use rustix::fs::{Mode, OFlags};
@@ -22,21 +22,21 @@ use std::path::{Path, PathBuf};
 /// most a few stray writes of grandchildren.
 const LAST_RECORDS: u64 = 128;
 
-pub(super) struct Folder {
+pub(super) struct LogFolder {
     path: PathBuf,
     segments: [Vec<u64>; 2],
 }
 
 /// The end of a stream when it was last examined. All zero: it had no segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Seen {
+pub(super) struct WrittenExtent {
     pub(super) segment: u64,
     pub(super) len: u64,
     pub(super) records: u64,
 }
 
-impl Folder {
-    pub(super) fn list(logs: &Path, service: &ServiceName) -> Result<Folder, EngineError> {
+impl LogFolder {
+    pub(super) fn list(logs: &Path, service: &ServiceName) -> Result<LogFolder, EngineError> {
         let path = logs.join(service.as_str());
         let mut segments = [Vec::new(), Vec::new()];
         // A link to elsewhere would show lines that no service wrote.
@@ -55,7 +55,7 @@ impl Folder {
             Err(error) => return Err(unreadable(&path, &error)),
         }
         segments.iter_mut().for_each(|numbers| numbers.sort_unstable());
-        Ok(Folder { path, segments })
+        Ok(LogFolder { path, segments })
     }
 
     /// Numbers of the segments of a stream, oldest first.
@@ -65,14 +65,14 @@ impl Folder {
 
     /// The current end of the stream. The log is measured before the index: a record is written before its
     /// bytes, so the index then describes all of them.
-    pub(super) fn seen(&self, stream: Stream) -> Seen {
+    pub(super) fn seen(&self, stream: Stream) -> WrittenExtent {
         let size = |name: String| {
             let found = std::fs::symlink_metadata(self.path.join(name));
             found.ok().filter(std::fs::Metadata::is_file).map_or(0, |found| found.len())
         };
-        let Some(&segment) = self.segments(stream).last() else { return Seen::default() };
+        let Some(&segment) = self.segments(stream).last() else { return WrittenExtent::default() };
         let len = size(log_file(stream, segment));
-        Seen { segment, len, records: size(index_file(stream, segment)) / RECORD as u64 }
+        WrittenExtent { segment, len, records: size(index_file(stream, segment)) / RECORD as u64 }
     }
 
     /// Opens a segment up to its current end, or up to `seen`. `None`: it is gone.
@@ -80,14 +80,14 @@ impl Folder {
         &self,
         stream: Stream,
         number: u64,
-        seen: Option<Seen>,
+        seen: Option<WrittenExtent>,
     ) -> Result<Option<Segment>, EngineError> {
         let path = self.path.join(log_file(stream, number));
         let Some((log, found)) = open_regular(&path)? else { return Ok(None) };
         let index = open_regular(&self.path.join(index_file(stream, number)))?;
         let records = index.as_ref().map_or(0, |(_, found)| found.len() / RECORD as u64);
-        let seen = seen.unwrap_or(Seen { segment: number, len: found.len(), records });
-        let index = Index::new(index.map(|(file, _)| file), records.min(seen.records));
+        let seen = seen.unwrap_or(WrittenExtent { segment: number, len: found.len(), records });
+        let index = IndexWindow::new(index.map(|(file, _)| file), records.min(seen.records));
         Ok(Some(Segment::new(path, number, log, &found, seen.len, index)))
     }
 
@@ -124,7 +124,7 @@ impl Folder {
         &self,
         stream: Stream,
         run: RunId,
-        mark: Mark,
+        mark: IndexMark,
         scan: &mut Scan,
     ) -> Result<bool, EngineError> {
         let same = std::mem::discriminant(&mark);
@@ -146,10 +146,10 @@ impl Folder {
     }
 }
 
-fn ends(mark: Mark) -> bool {
+fn ends(mark: IndexMark) -> bool {
     match mark {
-        Mark::RunExited(_) => true,
-        Mark::Bytes | Mark::RunStarted | Mark::Dropped(_) => false,
+        IndexMark::RunExited(_) => true,
+        IndexMark::Bytes | IndexMark::RunStarted | IndexMark::Dropped(_) => false,
     }
 }
 

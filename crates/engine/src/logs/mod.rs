@@ -1,6 +1,6 @@
 //! Reads the logs of services: pages, tails, searches, cursors, and waiting for more.
 //!
-//! The keeper writes (see `proctor_core::logindex` for the files); this module only reads. Nothing is locked;
+//! The keeper writes (see `proctor_core::log_index` for the files); this module only reads. Nothing is locked;
 //! the only agreement is the order "index record first, then bytes". All functions block on the disk and belong
 //! into `spawn_blocking`; only [`Watch`] is for async code.
 //!
@@ -35,20 +35,20 @@
 
 mod cursor;
 mod filter;
-mod fold;
 mod folder;
-mod gather;
-mod index;
-mod lane;
+mod index_window;
+mod line_piece;
 mod page;
-mod piece;
+mod page_items;
 pub(crate) mod query;
+mod repeated_lines;
 mod segment;
-mod start;
+mod segment_window;
+mod start_position;
+mod stream_reader;
 mod tail;
 #[cfg(test)]
 mod tests;
-mod text;
 mod watch;
 
 pub(crate) use watch::Watch;

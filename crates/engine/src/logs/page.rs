@@ -1,15 +1,15 @@
 //! Builds one page: merges the lanes of all services by time until the page is full.
 
 use super::Scan;
-use super::cursor::{Cursor, Place};
+use super::cursor::{Cursor, StreamOffset};
 use super::filter::Filter;
-use super::folder::Folder;
-use super::gather::Gather;
-use super::lane::{Head, Key, Lane, Step};
-use super::tail::{self, Lead};
+use super::folder::LogFolder;
+use super::page_items::PageCollector;
+use super::stream_reader::{Key, NextItem, ReadStep, StreamReader};
+use super::tail::{self, SkippedLines};
 use crate::api::{LogPage, LogQuery};
 use crate::error::EngineError;
-use proctor_core::logindex::Stream;
+use proctor_core::log_index::Stream;
 use proctor_core::name::{RunId, ServiceName};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -24,8 +24,8 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
         query.services.iter().filter(|name| known.insert(*name)).collect();
     let mut lanes = Vec::new();
     for (at, name) in services.iter().enumerate() {
-        let folder = Rc::new(Folder::list(logs, name)?);
-        lanes.extend(Stream::BOTH.map(|stream| Lane::new(at, stream, Rc::clone(&folder))));
+        let folder = Rc::new(LogFolder::list(logs, name)?);
+        lanes.extend(Stream::BOTH.map(|stream| StreamReader::new(at, stream, Rc::clone(&folder))));
     }
     let mut floors = Vec::new();
     for lane in &mut lanes {
@@ -34,7 +34,7 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
         let name = services[lane.service];
         floors.push(begin(lane, (query, name), &filter, position, scan)?);
     }
-    let mut gather = Gather::new(query, &services);
+    let mut gather = PageCollector::new(query, &services);
     match (query.tail, &cursor) {
         (Some(wanted), None) => {
             let together = if query.tail_each { Stream::BOTH.len() } else { lanes.len() };
@@ -62,17 +62,17 @@ pub(super) fn read(logs: &Path, query: &LogQuery, scan: &mut Scan) -> Result<Log
 /// Moves the lanes to the last `wanted` lines, plus `context` lines before those. Returns the items to skip,
 /// and with `context` the start of the wanted lines of each lane.
 fn last(
-    lanes: &mut [Lane],
-    floors: &[Option<Place>],
+    lanes: &mut [StreamReader],
+    floors: &[Option<StreamOffset>],
     wanted: usize,
     (filter, context): (&Filter, usize),
     scan: &mut Scan,
-) -> Result<(Lead, Vec<Place>), EngineError> {
+) -> Result<(SkippedLines, Vec<StreamOffset>), EngineError> {
     let lead = tail::place(lanes, floors, wanted, &filter.without_context(), scan)?;
     if !filter.context {
         return Ok((lead, Vec::new()));
     }
-    let starts: Vec<Place> = lanes.iter().map(Lane::place).collect();
+    let starts: Vec<StreamOffset> = lanes.iter().map(StreamReader::place).collect();
     let Some((wall, ..)) = lead.first else { return Ok((lead, starts)) };
     let everything = filter.without_search();
     for (at, lane) in lanes.iter_mut().enumerate().filter(|(at, _)| floors[*at].is_some()) {
@@ -90,16 +90,16 @@ fn last(
 /// Moves a lane to the start of the query. `None`: there is nothing to read in it. `position` is the cursor's,
 /// `Some(None)` if a cursor does not know this lane.
 fn begin(
-    lane: &mut Lane,
+    lane: &mut StreamReader,
     (query, name): (&LogQuery, &ServiceName),
     filter: &Filter,
     position: Option<Option<super::cursor::Position>>,
     scan: &mut Scan,
-) -> Result<Option<Place>, EngineError> {
+) -> Result<Option<StreamOffset>, EngineError> {
     let wanted = query.stream.is_none_or(|stream| stream == lane.stream);
     let mut place = match position {
         Some(Some(position)) => position.place,
-        None if wanted => Place::default(),
+        None if wanted => StreamOffset::default(),
         Some(None) | None => lane.end_place(scan)?,
     };
     let idle = position.flatten().is_some_and(|position| position.is_all_of(lane.seen));
@@ -125,14 +125,14 @@ fn begin(
     Ok(Some(place))
 }
 
-fn later(one: Place, other: Place) -> Place {
+fn later(one: StreamOffset, other: StreamOffset) -> StreamOffset {
     if other.order() > one.order() { other } else { one }
 }
 
 /// The next item of each lane, the earliest on top.
 struct Merge {
     heap: BinaryHeap<Reverse<(Key, usize)>>,
-    heads: Vec<Option<Head>>,
+    heads: Vec<Option<NextItem>>,
     /// Lanes whose next item is not known.
     waiting: Vec<usize>,
 }
@@ -141,30 +141,30 @@ impl Merge {
     /// Finds the earliest item and its lane. False: the read limit was reached before all lanes were known.
     fn refill(
         &mut self,
-        lanes: &mut [Lane],
+        lanes: &mut [StreamReader],
         filter: &Filter,
         scan: &mut Scan,
     ) -> Result<bool, EngineError> {
         while let Some(&at) = self.waiting.last() {
             match lanes[at].next(filter, scan)? {
-                Step::Item(head) => {
+                ReadStep::Item(head) => {
                     self.heap.push(Reverse((lanes[at].key(&head), at)));
                     self.heads[at] = Some(head);
                 }
-                Step::End => {}
-                Step::Spent => return Ok(false),
+                ReadStep::End => {}
+                ReadStep::Spent => return Ok(false),
             }
             self.waiting.pop();
         }
         Ok(true)
     }
 
-    fn peek(&self) -> Option<(usize, &Head)> {
+    fn peek(&self) -> Option<(usize, &NextItem)> {
         let Reverse((_, at)) = self.heap.peek()?;
         self.heads[*at].as_ref().map(|head| (*at, head))
     }
 
-    fn pop(&mut self) -> Option<(usize, Head)> {
+    fn pop(&mut self) -> Option<(usize, NextItem)> {
         let Reverse((_, at)) = self.heap.pop()?;
         self.waiting.push(at);
         self.heads[at].take().map(|head| (at, head))
@@ -174,9 +174,9 @@ impl Merge {
 /// Fills the page; true if there is more.
 fn fill(
     merge: &mut Merge,
-    lanes: &mut [Lane],
+    lanes: &mut [StreamReader],
     filter: &Filter,
-    gather: &mut Gather<'_>,
+    gather: &mut PageCollector<'_>,
     scan: &mut Scan,
 ) -> Result<bool, EngineError> {
     loop {
@@ -192,9 +192,9 @@ fn fill(
     }
 }
 
-fn cursor_of(services: &[&ServiceName], lanes: &[Lane]) -> Cursor {
+fn cursor_of(services: &[&ServiceName], lanes: &[StreamReader]) -> Cursor {
     let (pairs, _none) = lanes.as_chunks::<2>();
-    let positions = pairs.iter().map(|pair| pair.each_ref().map(Lane::position));
+    let positions = pairs.iter().map(|pair| pair.each_ref().map(StreamReader::position));
     let services = services.iter().map(|name| (*name).clone()).zip(positions).collect();
     Cursor { services, context: 0 }
 }

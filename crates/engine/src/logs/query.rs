@@ -1,6 +1,6 @@
 //! Queries of logs, and their results.
 
-use proctor_core::logindex::{ExitMark, Stream};
+use proctor_core::log_index::{ExitMark, Stream};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use std::collections::BTreeMap;

@@ -2,10 +2,10 @@
 
 use super::Scan;
 use super::folder::unreadable;
-use super::index::{Index, Record};
-use super::text::Text;
+use super::index_window::{IndexWindow, Record};
+use super::segment_window::SegmentWindow;
 use crate::error::EngineError;
-use proctor_core::logindex::Entry;
+use proctor_core::log_index::IndexEntry;
 use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use std::fs::{File, Metadata};
@@ -14,23 +14,23 @@ use std::time::UNIX_EPOCH;
 
 pub(super) struct Segment {
     pub(super) number: u64,
-    pub(super) text: Text,
+    pub(super) text: SegmentWindow,
     path: PathBuf,
-    index: Index,
+    index: IndexWindow,
     /// The time of bytes that the index does not describe.
     modified: Wall,
 }
 
 /// The time and the run of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stamp {
+pub(super) struct WriteStamp {
     pub(super) wall: Wall,
     pub(super) run: RunId,
 }
 
-impl From<Entry> for Stamp {
-    fn from(entry: Entry) -> Stamp {
-        Stamp { wall: entry.wall, run: entry.run }
+impl From<IndexEntry> for WriteStamp {
+    fn from(entry: IndexEntry) -> WriteStamp {
+        WriteStamp { wall: entry.wall, run: entry.run }
     }
 }
 
@@ -41,11 +41,11 @@ impl Segment {
         log: File,
         found: &Metadata,
         len: u64,
-        index: Index,
+        index: IndexWindow,
     ) -> Segment {
         let age = found.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified = age.and_then(|age| i64::try_from(age.as_micros()).ok()).unwrap_or(0);
-        let text = Text::new(log, len.min(found.len()));
+        let text = SegmentWindow::new(log, len.min(found.len()));
         Segment { number, text, path, index, modified: Wall(modified) }
     }
 
@@ -85,7 +85,7 @@ impl Segment {
 
     pub(super) fn partition_point(
         &mut self,
-        before: impl Fn(&Entry) -> bool,
+        before: impl Fn(&IndexEntry) -> bool,
         scan: &mut Scan,
     ) -> Result<u64, EngineError> {
         self.index.partition_point(before, scan).map_err(|error| unreadable(&self.path, &error))
@@ -96,10 +96,10 @@ impl Segment {
         &mut self,
         at: u64,
         scan: &mut Scan,
-    ) -> Result<Option<Stamp>, EngineError> {
+    ) -> Result<Option<WriteStamp>, EngineError> {
         let entry =
             self.index.stamp_before(at, scan).map_err(|error| unreadable(&self.path, &error))?;
-        Ok(entry.map(Stamp::from))
+        Ok(entry.map(WriteStamp::from))
     }
 
     /// The time of the first bytes, and of all bytes without a record.

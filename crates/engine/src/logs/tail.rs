@@ -3,12 +3,12 @@
 //! Each lane is searched backwards from its end in growing windows, until the lines found reach back far enough
 //! in time. So the cost depends on the number of wanted lines, not on the length of the log.
 
-use super::cursor::{Line, Place};
+use super::cursor::{Line, StreamOffset};
 use super::filter::Filter;
-use super::lane::{Found, Key, Lane, Step};
+use super::stream_reader::{Key, ReadStep, ScanStep, StreamReader};
 use super::{MAX_LINE, PAGE_ITEMS, Scan};
 use crate::error::EngineError;
-use proctor_core::logindex::RECORD;
+use proctor_core::log_index::RECORD;
 use std::collections::VecDeque;
 
 /// Maximum tail: more than anybody reads. Limits the memory of the search.
@@ -23,7 +23,7 @@ const GROWTH: u64 = 4;
 
 /// Items to skip at the beginning of the merged lanes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lead {
+pub(super) struct SkippedLines {
     pub(super) lines: usize,
     /// Also skip the marks before the first line.
     pub(super) marks: bool,
@@ -33,7 +33,7 @@ pub(super) struct Lead {
     pub(super) lanes: Vec<usize>,
 }
 
-impl Lead {
+impl SkippedLines {
     /// Returns true if this item precedes the first wanted one.
     pub(super) fn drops(&mut self, is_line: bool) -> bool {
         if !is_line {
@@ -50,15 +50,15 @@ impl Lead {
 struct Window {
     lane: usize,
     /// The oldest and the newest searched position.
-    start: Place,
-    ceiling: Option<Place>,
+    start: StreamOffset,
+    ceiling: Option<StreamOffset>,
     /// Nothing older may be read.
-    floor: Place,
+    floor: StreamOffset,
     complete: bool,
     /// Sort key of the oldest item, line or mark.
     first: Option<Key>,
     /// The last lines, each with the position after it.
-    lines: VecDeque<(Key, Place)>,
+    lines: VecDeque<(Key, StreamOffset)>,
     marks: usize,
     /// Size of the next window.
     size: u64,
@@ -68,12 +68,12 @@ struct Window {
 
 /// Moves the active lanes to the last `wanted` lines. `floors` are their earliest positions.
 pub(super) fn place(
-    lanes: &mut [Lane],
-    floors: &[Option<Place>],
+    lanes: &mut [StreamReader],
+    floors: &[Option<StreamOffset>],
     wanted: usize,
     filter: &Filter,
     scan: &mut Scan,
-) -> Result<Lead, EngineError> {
+) -> Result<SkippedLines, EngineError> {
     let wanted = wanted.min(MAX_TAIL);
     let mut windows = Vec::new();
     for (at, (lane, floor)) in lanes.iter_mut().zip(floors).enumerate() {
@@ -108,7 +108,7 @@ pub(super) fn place(
         lane.end = window.ceiling;
         lane.jump(window.start);
     }
-    Ok(Lead {
+    Ok(SkippedLines {
         lines: found.saturating_sub(wanted),
         marks: found >= wanted,
         first,
@@ -127,8 +127,8 @@ fn threshold(windows: &[Window], wanted: usize) -> Option<Key> {
 impl Window {
     fn new(
         at: usize,
-        lane: &Lane,
-        floor: Place,
+        lane: &StreamReader,
+        floor: StreamOffset,
         wanted: usize,
         scan: &mut Scan,
     ) -> Result<Window, EngineError> {
@@ -161,7 +161,7 @@ impl Window {
     /// Searches the next, larger window before those already searched.
     fn extend(
         &mut self,
-        lane: &mut Lane,
+        lane: &mut StreamReader,
         wanted: usize,
         filter: &Filter,
         scan: &mut Scan,
@@ -195,8 +195,8 @@ impl Window {
     /// Keeps the last lines that the lane finds from `start` to its end.
     fn collect(
         &mut self,
-        lane: &mut Lane,
-        start: Place,
+        lane: &mut StreamReader,
+        start: StreamOffset,
         wanted: usize,
         filter: &Filter,
         scan: &mut Scan,
@@ -205,7 +205,7 @@ impl Window {
         let mut older = VecDeque::new();
         let mut first = None;
         self.start = start;
-        while let Step::Item(head) = lane.next(filter, scan)? {
+        while let ReadStep::Item(head) = lane.next(filter, scan)? {
             lane.delivered(&head);
             let key = lane.key(&head);
             first = first.or(Some(key));
@@ -229,7 +229,7 @@ impl Window {
     /// Drops the lines before the first wanted one.
     fn drop_before(&mut self, threshold: Option<Key>) {
         let is_early =
-            |line: &mut (Key, Place)| threshold.is_some_and(|threshold| line.0 < threshold);
+            |line: &mut (Key, StreamOffset)| threshold.is_some_and(|threshold| line.0 < threshold);
         while let Some((_, after)) = self.lines.pop_front_if(is_early) {
             self.start = after;
         }
@@ -238,14 +238,14 @@ impl Window {
 
 /// Moves to the end of a skipped line; `None` if it has none yet.
 fn skip_rest(
-    lane: &mut Lane,
+    lane: &mut StreamReader,
     filter: &Filter,
     scan: &mut Scan,
-) -> Result<Option<Place>, EngineError> {
+) -> Result<Option<StreamOffset>, EngineError> {
     while lane.at().line == Line::Skipped {
         match lane.advance(filter, scan)? {
-            Found::Passed | Found::Item(_) => {}
-            Found::End => return Ok(None),
+            ScanStep::Passed | ScanStep::Item(_) => {}
+            ScanStep::End => return Ok(None),
         }
     }
     Ok(Some(lane.at()))

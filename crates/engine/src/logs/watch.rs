@@ -4,9 +4,9 @@
 //! reported, so the files are also polled at long intervals. Without a [`Watch`] nothing of this runs.
 
 use super::cursor::Cursor;
-use super::folder::{Folder, Seen};
+use super::folder::{LogFolder, WrittenExtent};
 use crate::error::EngineError;
-use proctor_core::logindex::Stream;
+use proctor_core::log_index::Stream;
 use proctor_core::name::ServiceName;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -42,12 +42,12 @@ pub(crate) struct Watch {
     logs: Arc<Path>,
     services: Arc<[ServiceName]>,
     /// The ends that the waiting reader has seen: stdout and stderr of each service.
-    seen: Arc<Vec<[Seen; 2]>>,
-    told: Option<Told>,
+    seen: Arc<Vec<[WrittenExtent; 2]>>,
+    told: Option<InotifyWatch>,
 }
 
 /// The inotify side. Without it there is only [`LOOK_AGAIN`].
-struct Told {
+struct InotifyWatch {
     inotify: OwnedFd,
     root: Option<i32>,
     /// The service of each watched folder.
@@ -56,21 +56,22 @@ struct Told {
 
 /// The result of examining the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Look {
+enum GrowthCheck {
     Same,
     /// There are new records; their bytes may just be written.
     Announced,
     Grown,
 }
 
-struct News {
-    look: Look,
+struct LogGrowth {
+    look: GrowthCheck,
     /// The changed services.
-    now: BTreeMap<usize, [Seen; 2]>,
+    now: BTreeMap<usize, [WrittenExtent; 2]>,
 }
 
 /// Stands for an unreadable folder; no real one has these values.
-const UNREADABLE: [Seen; 2] = [Seen { segment: u64::MAX, len: u64::MAX, records: u64::MAX }; 2];
+const UNREADABLE: [WrittenExtent; 2] =
+    [WrittenExtent { segment: u64::MAX, len: u64::MAX, records: u64::MAX }; 2];
 
 impl Watch {
     /// Watches from the end of the page of `cursor`: growth since then is reported at once. A service that the
@@ -82,7 +83,7 @@ impl Watch {
     ) -> Result<Watch, EngineError> {
         let cursor = Cursor::decode(cursor)?;
         // The watch is set before the files are examined, so that no change is missed.
-        let told = Told::new(logs, services);
+        let told = InotifyWatch::new(logs, services);
         let mut seen = Vec::with_capacity(services.len());
         for service in services {
             let now = look_at(logs, service).unwrap_or(UNREADABLE);
@@ -101,13 +102,13 @@ impl Watch {
         let mut news = self.look(all.clone()).await;
         loop {
             match news.look {
-                Look::Grown => break,
-                Look::Announced => {
+                GrowthCheck::Grown => break,
+                GrowthCheck::Announced => {
                     tokio::time::sleep(SETTLE).await;
                     news = self.look(news.now.keys().copied().collect()).await;
                     break;
                 }
-                Look::Same => {}
+                GrowthCheck::Same => {}
             }
             news = match tokio::time::timeout(patience, self.told()).await {
                 Ok(services) => {
@@ -125,23 +126,23 @@ impl Watch {
     }
 
     /// Compares these services with their seen ends.
-    async fn look(&self, which: BTreeSet<usize>) -> News {
+    async fn look(&self, which: BTreeSet<usize>) -> LogGrowth {
         let (logs, services) = (Arc::clone(&self.logs), Arc::clone(&self.services));
         let seen = Arc::clone(&self.seen);
         let look = tokio::task::spawn_blocking(move || {
-            let mut news = News { look: Look::Same, now: BTreeMap::new() };
+            let mut news = LogGrowth { look: GrowthCheck::Same, now: BTreeMap::new() };
             for at in which {
                 // An unreadable folder counts as a change: the reader will report the error.
                 let now = look_at(&logs, &services[at]).unwrap_or(UNREADABLE);
                 let look = compare(&seen[at], &now);
                 news.look = news.look.max(look);
-                if look != Look::Same {
+                if look != GrowthCheck::Same {
                     news.now.insert(at, now);
                 }
             }
             news
         });
-        look.await.unwrap_or(News { look: Look::Grown, now: BTreeMap::new() })
+        look.await.unwrap_or(LogGrowth { look: GrowthCheck::Grown, now: BTreeMap::new() })
     }
 
     /// Waits for inotify events and returns their services.
@@ -163,15 +164,15 @@ impl Watch {
     fn rewatch(&mut self) {
         match &mut self.told {
             Some(told) => told.watch_all(&self.logs, &self.services),
-            None => self.told = Told::new(&self.logs, &self.services),
+            None => self.told = InotifyWatch::new(&self.logs, &self.services),
         }
     }
 }
 
-impl Told {
-    fn new(logs: &Path, services: &[ServiceName]) -> Option<Told> {
+impl InotifyWatch {
+    fn new(logs: &Path, services: &[ServiceName]) -> Option<InotifyWatch> {
         let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
-        let mut told = Told { inotify, root: None, folders: HashMap::new() };
+        let mut told = InotifyWatch { inotify, root: None, folders: HashMap::new() };
         told.watch_all(logs, services);
         Some(told)
     }
@@ -234,20 +235,20 @@ impl Told {
     }
 }
 
-fn look_at(logs: &Path, service: &ServiceName) -> Result<[Seen; 2], EngineError> {
-    let folder = Folder::list(logs, service)?;
+fn look_at(logs: &Path, service: &ServiceName) -> Result<[WrittenExtent; 2], EngineError> {
+    let folder = LogFolder::list(logs, service)?;
     Ok(Stream::BOTH.map(|stream| folder.seen(stream)))
 }
 
-fn compare(seen: &[Seen; 2], now: &[Seen; 2]) -> Look {
+fn compare(seen: &[WrittenExtent; 2], now: &[WrittenExtent; 2]) -> GrowthCheck {
     let looks = seen.iter().zip(now).map(|(seen, now)| {
         if (seen.segment, seen.len) != (now.segment, now.len) {
-            Look::Grown
+            GrowthCheck::Grown
         } else if seen.records != now.records {
-            Look::Announced
+            GrowthCheck::Announced
         } else {
-            Look::Same
+            GrowthCheck::Same
         }
     });
-    looks.max().unwrap_or(Look::Same)
+    looks.max().unwrap_or(GrowthCheck::Same)
 }

@@ -9,11 +9,11 @@ mod store;
 pub use self::secret::Secret;
 
 use self::secret::{Digest, hex};
-use self::store::{MOST_TOKENS, Record};
+use self::store::{MAX_TOKENS, Record};
 use proctor_core::access::{Principal, Role, TokenId};
 use proctor_core::home::Home;
 use proctor_core::time::Wall;
-use proctor_sys::{atomic, clock, file};
+use proctor_sys::{atomic, clock, small_file};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub enum TokenError {
     Taken(String),
     #[error("token '{0}' does not exist")]
     Unknown(String),
-    #[error("the limit of {MOST_TOKENS} tokens is reached; revoke one first")]
+    #[error("the limit of {MAX_TOKENS} tokens is reached; revoke one first")]
     TooMany,
     #[error("{0}")]
     Unreadable(String),
@@ -62,14 +62,14 @@ pub enum TokenError {
 pub struct Tokens {
     path: PathBuf,
     first: PathBuf,
-    known: RwLock<Known>,
+    known: RwLock<KnownToken>,
     /// Held while the file is written; readers never wait for it.
     writing: Mutex<()>,
     /// Tokens revoked since this daemon started, for requests that began before.
     revoked: watch::Sender<BTreeSet<TokenId>>,
 }
 
-struct Known {
+struct KnownToken {
     tokens: Vec<Token>,
     /// Why the file admits nobody.
     unreadable: Option<String>,
@@ -87,7 +87,7 @@ impl Tokens {
     /// Reads the file; creates a token at the first start. Blocks.
     pub(crate) fn open(home: &Home) -> Tokens {
         let (path, first) = (home.tokens_json(), home.first_token());
-        let mut known = Known { tokens: Vec::new(), unreadable: None, unsaved: false };
+        let mut known = KnownToken { tokens: Vec::new(), unreadable: None, unsaved: false };
         match store::read(&path) {
             Ok(Some(records)) => known.tokens = records.into_iter().map(Token::of).collect(),
             Ok(None) => match make_first(&first) {
@@ -173,7 +173,7 @@ impl Tokens {
         if name == CONFIGURED || records.iter().any(|record| record.name == name) {
             return Err(TokenError::Taken(name.into()));
         }
-        if records.len() >= MOST_TOKENS {
+        if records.len() >= MAX_TOKENS {
             return Err(TokenError::TooMany);
         }
         let secret = Secret::random();
@@ -202,7 +202,7 @@ impl Tokens {
         });
         if token.record.name == FIRST {
             // The secret is invalid now; failing to remove its file does no harm.
-            file::remove(&self.first).ok();
+            small_file::remove(&self.first).ok();
         }
         Ok(token.view())
     }
@@ -270,11 +270,11 @@ impl Tokens {
         self.writing.lock().expect("nothing panics while it writes tokens")
     }
 
-    fn look(&self) -> std::sync::RwLockReadGuard<'_, Known> {
+    fn look(&self) -> std::sync::RwLockReadGuard<'_, KnownToken> {
         self.known.read().expect("nothing panics while it changes the tokens")
     }
 
-    fn change(&self) -> std::sync::RwLockWriteGuard<'_, Known> {
+    fn change(&self) -> std::sync::RwLockWriteGuard<'_, KnownToken> {
         self.known.write().expect("nothing panics while it changes the tokens")
     }
 }
@@ -315,7 +315,7 @@ impl Token {
 /// Creates the token of the first start, with its secret in a file that only the owner can read.
 fn make_first(path: &Path) -> io::Result<Record> {
     let secret = Secret::random();
-    file::replace(path, format!("{}\n", secret.reveal()).as_bytes())?;
+    small_file::replace(path, format!("{}\n", secret.reveal()).as_bytes())?;
     tracing::info!(path = %path.display(), "created the first token");
     Ok(record(FIRST, Role::Admin, None, &secret))
 }

@@ -3,9 +3,9 @@
 
 use super::secret::Digest;
 use crate::sealed_json;
-use crate::trust;
+use crate::trusted_folders;
 use proctor_core::access::{Role, TokenId};
-use proctor_sys::{file, own_file};
+use proctor_sys::{own_file, small_file};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
@@ -14,7 +14,7 @@ use std::path::Path;
 const VERSION: u32 = 1;
 
 /// Maximum number of tokens. Each is compared with a presented secret, so the number is limited.
-pub(super) const MOST_TOKENS: usize = 256;
+pub(super) const MAX_TOKENS: usize = 256;
 
 /// Maximum size. The maximum number of tokens with the longest names stays far below.
 const MAX_BYTES: u64 = 1 << 20;
@@ -57,8 +57,8 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Record>>, String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(unreadable)?,
     };
-    trust::check_own(path, &opened)?;
-    parse(&file::read_opened(opened, MAX_BYTES).map_err(unreadable)?).map(Some)
+    trusted_folders::check_own(path, &opened)?;
+    parse(&small_file::read_opened(opened, MAX_BYTES).map_err(unreadable)?).map(Some)
 }
 
 /// Parses the version first: the fields of another version are not known.
@@ -70,8 +70,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Record>, String> {
     }
     sealed_json::check(bytes, sealed)?;
     let File { tokens, .. } = serde_json::from_slice(bytes).map_err(damaged)?;
-    if tokens.len() > MOST_TOKENS {
-        return Err(format!("has more than {MOST_TOKENS} tokens"));
+    if tokens.len() > MAX_TOKENS {
+        return Err(format!("has more than {MAX_TOKENS} tokens"));
     }
     let mut seen = BTreeSet::new();
     for token in &tokens {
@@ -90,13 +90,13 @@ pub(super) fn encode(tokens: &[Record]) -> Vec<u8> {
 
 /// Validates the name of a token, which appears in lists, in the audit and on command lines.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
-    const LONGEST: usize = 64;
+    const MAX_NAME_BYTES: usize = 64;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let begins = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if !begins || name.len() > LONGEST || !name.chars().all(legal) {
+    if !begins || name.len() > MAX_NAME_BYTES || !name.chars().all(legal) {
         return Err(format!(
             "the name of a token consists of letters, digits, '.', '_' and '-', begins with a letter or digit, and has at most \
-             {LONGEST} characters"
+             {MAX_NAME_BYTES} characters"
         ));
     }
     Ok(())

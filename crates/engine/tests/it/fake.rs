@@ -9,7 +9,7 @@ use proctor_core::wire::{
     encode,
 };
 use proctor_engine::api::{Engine, View};
-use proctor_engine::daemon::{self, Ending};
+use proctor_engine::daemon::{self, DaemonExit};
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
@@ -316,7 +316,7 @@ impl Place {
         };
         let ending = daemon::run(self.home.clone(), socket, daemon::Listen::AtOnce, serve);
         let ending = tokio::time::timeout(DEADLINE, ending).await.expect("the daemon ends");
-        assert_eq!(ending, Ending::ForGood);
+        assert_eq!(ending, DaemonExit::ForGood);
     }
 
     /// Runs a daemon whose end is up to the fake and `body`.
@@ -324,7 +324,7 @@ impl Place {
         &self,
         manners: Manners,
         body: impl AsyncFnOnce(Engine, Fake),
-    ) -> Ending {
+    ) -> DaemonExit {
         let (fake, socket) = Fake::start(manners);
         let serve = async |engine: Engine| {
             body(engine, fake).await;

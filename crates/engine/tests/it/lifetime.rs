@@ -4,7 +4,7 @@ use crate::fake::{Manners, Place, name, names, state, until, up};
 use proctor_core::lifecycle::Wish;
 use proctor_core::wire::{FromKeeper, PhaseView, Refusal, Whom, encode};
 use proctor_engine::api::Engine;
-use proctor_engine::daemon::{Ending, Listen};
+use proctor_engine::daemon::{DaemonExit, Listen};
 use proctor_engine::error::EngineError;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -15,14 +15,14 @@ async fn each_end_of_the_keeper_is_told_from_the_others() {
     let place = Place::new();
     let plain = Manners::default;
     let ending = place.ending(plain(), async |_, fake| fake.die()).await;
-    assert_eq!(ending, Ending::KeeperGone);
+    assert_eq!(ending, DaemonExit::KeeperGone);
     let say = |for_good| FromKeeper::Ending { for_good };
     let ending = place.ending(plain(), async |_, fake| fake.say(say(true))).await;
-    assert_eq!(ending, Ending::ForGood);
+    assert_eq!(ending, DaemonExit::ForGood);
     let ending = place.ending(plain(), async |_, fake| fake.say(say(false))).await;
-    assert_eq!(ending, Ending::Replaced);
+    assert_eq!(ending, DaemonExit::Replaced);
     let ending = place.ending(plain(), async |engine, _| engine.shutdown().await.unwrap()).await;
-    assert_eq!(ending, Ending::ForGood);
+    assert_eq!(ending, DaemonExit::ForGood);
     let binary = place.folder.path().join("proctor");
     std::fs::write(&binary, "#!/bin/sh\necho proctor 9.9.9\n").unwrap();
     std::fs::set_permissions(&binary, PermissionsExt::from_mode(0o755)).unwrap();
@@ -31,18 +31,18 @@ async fn each_end_of_the_keeper_is_told_from_the_others() {
         assert!(matches!(nothing, EngineError::NoProctor { .. }), "{nothing:?}");
         assert_eq!(engine.upgrade(binary).await.unwrap(), "9.9.9");
     };
-    assert_eq!(place.ending(plain(), upgrade).await, Ending::Replaced);
+    assert_eq!(place.ending(plain(), upgrade).await, DaemonExit::Replaced);
 }
 
 #[tokio::test]
 async fn a_keeper_of_another_version_is_left_to_start_its_own_daemon() {
     let manners = Manners { protocol: Some(u32::MAX), ..Manners::default() };
     let body = async |_, _| panic!("nobody is served");
-    assert_eq!(Place::new().ending(manners, body).await, Ending::Replaced);
+    assert_eq!(Place::new().ending(manners, body).await, DaemonExit::Replaced);
 }
 
 /// Returns the ending of a daemon whose keeper sends only these bytes.
-async fn ending_after(bytes: &[u8]) -> Ending {
+async fn ending_after(bytes: &[u8]) -> DaemonExit {
     let (mut keeper, ours) = UnixStream::pair().unwrap();
     keeper.write_all(bytes).unwrap();
     let place = Place::new();
@@ -64,15 +64,15 @@ async fn a_keeper_that_does_not_greet_is_left_alone() {
     let state = || FromKeeper::State(Box::new(state("web", Wish::Up, up(1))));
     let ending = |for_good| FromKeeper::Ending { for_good };
     for (bytes, expected) in [
-        (Vec::new(), Ending::Replaced),
-        (framed(&[state()]), Ending::Replaced),
-        (vec![0xff; 64], Ending::Replaced),
-        (vec![3, 0, 0, 0, 0xff, 0xff, 0xff], Ending::Replaced),
-        (framed(&[state(), ending(false)]), Ending::Replaced),
-        (KEEPER_OF_PROTOCOL_1.to_vec(), Ending::Replaced),
+        (Vec::new(), DaemonExit::Replaced),
+        (framed(&[state()]), DaemonExit::Replaced),
+        (vec![0xff; 64], DaemonExit::Replaced),
+        (vec![3, 0, 0, 0, 0xff, 0xff, 0xff], DaemonExit::Replaced),
+        (framed(&[state(), ending(false)]), DaemonExit::Replaced),
+        (KEEPER_OF_PROTOCOL_1.to_vec(), DaemonExit::Replaced),
         // A message of a later version is no reason to leave; what comes after it is heard.
-        (framed(&[FromKeeper::Unknown, ending(true)]), Ending::ForGood),
-        (framed(&[ending(true)]), Ending::ForGood),
+        (framed(&[FromKeeper::Unknown, ending(true)]), DaemonExit::ForGood),
+        (framed(&[ending(true)]), DaemonExit::ForGood),
     ] {
         assert_eq!(ending_after(&bytes).await, expected, "{bytes:?}");
     }
@@ -121,7 +121,7 @@ async fn who_waits_for_a_keeper_that_dies_hears_it_at_once() {
             assert!(matches!(waiting, Err(EngineError::KeeperGone)), "{waiting:?}");
         })
         .await;
-    assert_eq!(ending, Ending::KeeperGone);
+    assert_eq!(ending, DaemonExit::KeeperGone);
 }
 
 #[tokio::test]

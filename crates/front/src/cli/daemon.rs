@@ -1,16 +1,16 @@
 //! Commands that start, stop and replace Proctor itself, and wait for the result.
 
+use super::command_tree::Start;
 use super::configuration::Choice;
 use super::session::Session;
-use super::tree::Start;
-use super::{Ended, Failure, Launching, operate};
+use super::{CommandResult, Failure, Launching, run_operation};
 use crate::client::CallError;
 use clap::{ArgMatches, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operations::{daemon_status, status};
 use proctor_ops::status::{ServiceStatus, State};
 use proctor_ops::table::Entry;
-use proctor_sys::file::Lock;
+use proctor_sys::small_file::Lock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// Maximum wait for a new daemon, which normally responds within a moment.
 const REPLACE_LIMIT: Duration = Duration::from_secs(20);
 
-pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
     let options = Start::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let Start { foreground, log_level, port, config, begun } = options;
@@ -60,7 +60,7 @@ pub(crate) fn start(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended 
         (true, _) => session.terminal.document(&status)?,
         (false, true) => {}
         (false, false) => {
-            return session.terminal.answer(operate::entry("daemon.status")?, &status);
+            return session.terminal.answer(run_operation::entry("daemon.status")?, &status);
         }
     }
     Ok(0)
@@ -89,12 +89,12 @@ fn is_another(choice: &Choice, status: &Value) -> bool {
 }
 
 /// Applies a configuration to a running Proctor, as `up -d` does.
-fn bring_up(session: &mut Session<'_>, choice: &Choice) -> Ended {
+fn bring_up(session: &mut Session<'_>, choice: &Choice) -> CommandResult {
     let mut input = json!({});
     choice.fill(&mut input);
     super::caller::fill(&mut input);
-    let entry = operate::entry("service.up")?;
-    let answer = match operate::ask(session, entry, &input) {
+    let entry = run_operation::entry("service.up")?;
+    let answer = match run_operation::ask(session, entry, &input) {
         Ok(answer) => answer,
         // Services of another configuration run, and the command did not ask to replace it.
         Err(Failure::Op(error))
@@ -138,9 +138,9 @@ pub(crate) fn statuses(answer: Value) -> Result<Vec<ServiceStatus>, OpError> {
     Ok(status.services)
 }
 
-pub(crate) fn stop(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
-    let entry = operate::entry("daemon.stop")?;
-    let input = operate::input(entry, arguments)?;
+pub(crate) fn stop(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
+    let entry = run_operation::entry("daemon.stop")?;
+    let input = run_operation::input(entry, arguments)?;
     let answer = match nothing_there(session)? {
         true => json!({ "keeper_pid": null, "services": [] }),
         false => end(session, "daemon.stop", &input)?,
@@ -148,9 +148,9 @@ pub(crate) fn stop(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     ended(session, entry, &answer)
 }
 
-pub(crate) fn down(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
-    let entry = operate::entry("service.down")?;
-    let input = operate::input(entry, arguments)?;
+pub(crate) fn down(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
+    let entry = run_operation::entry("service.down")?;
+    let input = run_operation::input(entry, arguments)?;
     let answer = match nothing_there(session)? {
         true => json!({ "settled": true, "services": [], "ending": true, "keeper_pid": null }),
         false => end(session, "service.down", &input)?,
@@ -167,7 +167,7 @@ fn nothing_there(session: &Session<'_>) -> Result<bool, Failure> {
     Ok(true)
 }
 
-fn ended(session: &Session<'_>, entry: &Entry, answer: &Value) -> Ended {
+fn ended(session: &Session<'_>, entry: &Entry, answer: &Value) -> CommandResult {
     if answer["keeper_pid"].is_null() && !session.terminal.json {
         return Ok(0);
     }
@@ -188,7 +188,7 @@ fn try_end(
 ) -> Result<Value, Failure> {
     session.connect(true)?;
     let keeper = Lock::holder(&session.home.lock());
-    let progress = operate::entry(op)?
+    let progress = run_operation::entry(op)?
         .meta
         .waits
         .map(|what| super::progress::Progress::begin(session, what, input));
@@ -241,9 +241,9 @@ fn wait_for_end(session: &Session<'_>, pid: u32) -> Result<(), Failure> {
     Err(error.help(format!("see {}", session.home.own_log().display())).into())
 }
 
-pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
-    let entry = operate::entry("daemon.upgrade")?;
-    let mut input = operate::input(entry, arguments)?;
+pub(crate) fn upgrade(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
+    let entry = run_operation::entry("daemon.upgrade")?;
+    let mut input = run_operation::input(entry, arguments)?;
     if input.get("binary").is_none() {
         let binary = std::env::current_exe()?;
         input["binary"] = json!(binary.to_string_lossy());

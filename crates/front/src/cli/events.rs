@@ -2,7 +2,7 @@
 
 use super::logs::{POLL_SECONDS, go_on};
 use super::session::Session;
-use super::{Ended, Failure, operate};
+use super::{CommandResult, Failure, run_operation};
 use clap::{ArgMatches, Args, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operations::events::Output;
@@ -15,11 +15,11 @@ pub(crate) struct Options {
     follow: bool,
 }
 
-pub(crate) fn events(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+pub(crate) fn events(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
-    let entry = operate::entry("event.read")?;
-    let mut input = operate::input(entry, arguments)?;
+    let entry = run_operation::entry("event.read")?;
+    let mut input = run_operation::input(entry, arguments)?;
     if !options.follow {
         let all = to_the_end(session, &mut input)?;
         return session.terminal.answer(entry, &all);

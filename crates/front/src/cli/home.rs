@@ -3,8 +3,8 @@
 use super::session::has_runs;
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
-use proctor_sys::file::Lock;
 use proctor_sys::keeper_note::KeeperNote;
+use proctor_sys::small_file::Lock;
 use std::path::PathBuf;
 
 /// Returns `--home`, `PROCTOR_HOME`, or the home of this user's Proctor.

@@ -12,7 +12,7 @@ pub(crate) struct Interrupts(Signals);
 
 /// The event that came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Came {
+pub(crate) enum FirstEvent {
     Answer,
     Interrupt,
     Nothing,
@@ -29,11 +29,15 @@ impl Interrupts {
     }
 
     /// Wait for an answer on a connection, or for an interrupt.
-    pub(crate) fn wait(&self, connection: impl AsFd, limit: Duration) -> Result<Came, Failure> {
+    pub(crate) fn wait(
+        &self,
+        connection: impl AsFd,
+        limit: Duration,
+    ) -> Result<FirstEvent, Failure> {
         Ok(match self.0.wait(connection.as_fd(), limit)? {
-            Wake::Signal(_) => Came::Interrupt,
-            Wake::Readable => Came::Answer,
-            Wake::Timeout => Came::Nothing,
+            Wake::Signal(_) => FirstEvent::Interrupt,
+            Wake::Readable => FirstEvent::Answer,
+            Wake::Timeout => FirstEvent::Nothing,
         })
     }
 }

@@ -2,19 +2,19 @@
 
 use super::session::Session;
 use super::terminal::Terminal;
-use super::{Ended, Failure, operate};
-use crate::paint::paint;
+use super::{CommandResult, Failure, run_operation};
+use crate::terminal_colors::paint;
 use clap::{ArgMatches, Args, FromArgMatches};
 use jiff::tz::TimeZone;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::lines::{Item, Kind, StreamWord, without_marks};
-use proctor_ops::moment;
+use proctor_ops::log_lines::{Item, Kind, StreamWord, without_marks};
 use proctor_ops::operations::list;
 use proctor_ops::operations::logs::Output;
-use proctor_ops::show::Style;
-use proctor_ops::show::harmless::{Colours, harmless_line};
 use proctor_ops::status::ServiceStatus;
 use proctor_ops::table::find;
+use proctor_ops::text_output::Style;
+use proctor_ops::text_output::escape_filter::{Colours, harmless_line};
+use proctor_ops::timestamps;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -35,12 +35,12 @@ pub(crate) struct Options {
     timestamps: bool,
 }
 
-pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+pub(crate) fn logs(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let entry = find("log.read")
         .ok_or_else(|| OpError::new(Code::Internal, "the operation log.read is missing"))?;
-    let mut input = operate::input(entry, arguments)?;
+    let mut input = run_operation::input(entry, arguments)?;
     if input.get("tail").is_some() {
         input["tail_each"] = json!(true);
     }
@@ -133,7 +133,7 @@ pub(crate) fn go_on(input: &mut Value, cursor: &str) {
 }
 
 /// Writes all pages as one JSON document, as they come.
-fn as_document(session: &mut Session<'_>, mut input: Value) -> Ended {
+fn as_document(session: &mut Session<'_>, mut input: Value) -> CommandResult {
     let mut out = io::stdout().lock();
     let mut comma = "";
     let mut begun = false;
@@ -292,16 +292,16 @@ impl View {
     }
 
     fn time(&mut self, item: &Item) -> String {
-        moment::local_time(&item.at, self.zone()).unwrap_or_else(|| item.at.clone())
+        timestamps::local_time(&item.at, self.zone()).unwrap_or_else(|| item.at.clone())
     }
 
     fn moment(&mut self, item: &Item) -> String {
-        moment::local(&item.at, self.zone()).unwrap_or_else(|| item.at.clone())
+        timestamps::local(&item.at, self.zone()).unwrap_or_else(|| item.at.clone())
     }
 
     /// Returns the zone, read once and only if a time is shown, because it reads files.
     fn zone(&mut self) -> &TimeZone {
-        self.zone.get_or_insert_with(moment::zone)
+        self.zone.get_or_insert_with(timestamps::zone)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `proctor mcp`: the MCP server for one conversation with an assistant.
 
-use super::{Ended, Launch, install};
+use super::{CommandResult, Launch, install};
 use crate::mcp::stdio;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::home::Home;
@@ -49,7 +49,11 @@ pub(crate) fn alone(arguments: &ArgMatches) -> Result<(), OpError> {
     }
 }
 
-pub(crate) fn mcp(home: Home, launch: &'static dyn Launch, arguments: &ArgMatches) -> Ended {
+pub(crate) fn mcp(
+    home: Home,
+    launch: &'static dyn Launch,
+    arguments: &ArgMatches,
+) -> CommandResult {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let sets = options.toolsets.map(|Sets(sets)| sets);

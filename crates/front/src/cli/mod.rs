@@ -4,8 +4,8 @@
 //! It starts in less than a millisecond: no runtime, no compiled patterns. The arguments of a command are built only when that
 //! command is called, and simple commands skip even that (`plain`).
 
-mod attend;
 mod caller;
+mod command_tree;
 pub(crate) mod configuration;
 mod daemon;
 mod events;
@@ -14,19 +14,19 @@ mod install;
 mod interrupt;
 mod logs;
 mod mcp;
-mod operate;
 mod overview;
-mod plain;
+mod plain_output;
 mod progress;
 mod reference;
 mod run;
 mod run_input;
+mod run_operation;
 mod run_terminal;
 mod session;
 mod terminal;
-mod tree;
 mod trust;
 mod up;
+mod wait_for_operation;
 
 use crate::client::Client;
 pub(crate) use caller::fill_for as fill_caller;
@@ -91,18 +91,18 @@ impl From<io::Error> for Failure {
 }
 
 /// Exit code of a finished command.
-pub(crate) type Ended = Result<u8, Failure>;
+pub(crate) type CommandResult = Result<u8, Failure>;
 
 /// Runs the command of this process and returns its exit code.
 pub fn main(launch: &'static dyn Launch) -> u8 {
     let words: Vec<OsString> = std::env::args_os().collect();
-    if let Some(code) = plain::answered(&words) {
+    if let Some(code) = plain_output::answered(&words) {
         return code;
     }
     if words.len() == 1 {
         return bare();
     }
-    let matches = match tree::parse(&words) {
+    let matches = match command_tree::parse(&words) {
         Ok(matches) => matches,
         Err(error) => return misused(&error, words.iter().any(|word| word == "--json")),
     };
@@ -117,12 +117,12 @@ pub fn main(launch: &'static dyn Launch) -> u8 {
     }
 }
 
-fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -> Ended {
+fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -> CommandResult {
     let Some((word, arguments)) = matches.subcommand() else {
         return Err(OpError::bad_input("the command is missing").into());
     };
     match (word, arguments.subcommand()) {
-        ("completions", _) => return tree::completions(arguments, terminal),
+        ("completions", _) => return command_tree::completions(arguments, terminal),
         ("mcp", Some(("install", inner))) => {
             mcp::alone(arguments)?;
             return install::install(matches, inner, terminal);
@@ -141,13 +141,13 @@ fn run(matches: &ArgMatches, terminal: &Terminal, launch: &'static dyn Launch) -
     ended
 }
 
-fn command(session: &mut Session<'_>, word: &str, arguments: &ArgMatches) -> Ended {
+fn command(session: &mut Session<'_>, word: &str, arguments: &ArgMatches) -> CommandResult {
     match (word, arguments.subcommand()) {
         ("up", _) => up::up(session, arguments),
         ("events", _) => events::events(session, arguments),
         ("logs", _) => logs::logs(session, arguments),
         ("run", _) => run::run(session, arguments),
-        ("config", _) => operate::config(session, arguments),
+        ("config", _) => run_operation::config(session, arguments),
         ("down", _) => daemon::down(session, arguments),
         ("daemon", Some(("start", arguments))) => daemon::start(session, arguments),
         ("daemon", Some(("stop", arguments))) => daemon::stop(session, arguments),
@@ -172,11 +172,11 @@ pub(crate) fn reach(
     })
 }
 
-fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) -> Ended {
+fn operation(session: &mut Session<'_>, words: &[&str], arguments: &ArgMatches) -> CommandResult {
     let entry = table::TABLE.iter().find(|entry| entry.meta.cli == words);
     let entry =
         entry.ok_or_else(|| OpError::new(Code::Internal, "the command has no operation"))?;
-    operate::operate(session, entry, arguments)
+    run_operation::operate(session, entry, arguments)
 }
 
 /// Handles a command line without a command.

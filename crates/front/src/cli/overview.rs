@@ -61,7 +61,7 @@ pub(crate) fn known_elsewhere(word: &str) -> Option<OpError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tree;
+    use super::super::command_tree;
     use super::*;
     use std::ffi::OsString;
 
@@ -74,19 +74,19 @@ mod tests {
             assert!(line.chars().count() <= 80, "{line}");
         }
         let words: Vec<&str> = OVERVIEW.split([' ', ',', ')', '\n']).collect();
-        for command in tree::command().get_subcommands() {
+        for command in command_tree::command().get_subcommands() {
             assert!(words.contains(&command.get_name()), "{} is missing", command.get_name());
         }
     }
 
     #[test]
     fn what_is_meant_by_a_word_of_another_tool_is_a_command_here() {
-        let root = tree::command();
+        let root = command_tree::command();
         for (word, command) in ELSEWHERE {
             assert!(root.find_subcommand(word).is_none(), "{word} is a command");
             let words: Vec<OsString> =
                 command.split(" > ").take(1).flat_map(|it| it.split(' ')).map(Into::into).collect();
-            let parsed = tree::parse(&words);
+            let parsed = command_tree::parse(&words);
             let shows_version = command.ends_with("--version");
             let client = command.ends_with("CLIENT");
             assert!(parsed.is_ok() || shows_version || client, "{command}: {parsed:?}");

@@ -33,7 +33,7 @@ const SHARE: u32 = 10;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Maximum names in a line.
-const MOST_NAMES: usize = 3;
+const MAX_NAMES: usize = 3;
 
 pub(crate) struct Progress {
     /// Dropped to end the thread.
@@ -201,7 +201,7 @@ fn is_waited_for(what: &str, service: &ServiceStatus) -> bool {
 
 /// Formats as `waiting for web to stop: killed in 8 s`.
 fn sentence(what: &str, waiting: &[&ServiceStatus]) -> String {
-    let mut names: Vec<&str> = waiting.iter().take(MOST_NAMES).map(|s| s.name.as_str()).collect();
+    let mut names: Vec<&str> = waiting.iter().take(MAX_NAMES).map(|s| s.name.as_str()).collect();
     let more = format!("{} more", waiting.len() - names.len());
     if waiting.len() > names.len() {
         names.push(&more);

@@ -1,6 +1,6 @@
 //! Reference of all commands as Markdown, generated from their help.
 
-use super::tree;
+use super::command_tree;
 use clap::Command;
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ const WIDTH: usize = 100;
 
 /// Returns `proctor --help`, and a section with the help of each command.
 pub fn reference() -> String {
-    let mut root = tree::command();
+    let mut root = command_tree::command();
     // Some commands get their subcommands only when they are called.
     root.build();
     let mut out = String::from(
@@ -23,7 +23,7 @@ pub fn reference() -> String {
 fn section(out: &mut String, command: &Command, words: &[&str]) {
     let asked = words.iter().copied().chain(["--help"]);
     // clap returns help as an error.
-    let help = match tree::command().term_width(WIDTH).try_get_matches_from(asked) {
+    let help = match command_tree::command().term_width(WIDTH).try_get_matches_from(asked) {
         Ok(_) => String::new(),
         Err(help) => help.to_string(),
     };

@@ -1,19 +1,19 @@
 //! `run`: one program in the foreground with all features of a service. Its streams are separate, its exit code is ours, and no
 //! process is left afterwards.
 
-use super::interrupt::{Came, Interrupts};
+use super::interrupt::{FirstEvent, Interrupts};
 use super::run_input::{self, Input};
 use super::run_terminal::{self, TerminalForRun, TerminalInUse};
 use super::session::Session;
-use super::{Ended, Failure, caller, logs};
+use super::{CommandResult, Failure, caller, logs};
 use crate::client::{Breaker, CallError, Client};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::name::ServiceName;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::lines::{Item, Kind, StreamWord};
-use proctor_ops::moment::rfc3339;
+use proctor_ops::log_lines::{Item, Kind, StreamWord};
 use proctor_ops::operations::wait;
 use proctor_ops::status::{ExitKind, ExitStatus};
+use proctor_ops::timestamps::rfc3339;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::Path;
@@ -26,7 +26,7 @@ use std::time::Duration;
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
 /// Read timeout, longer than a long poll.
-const PATIENCE: Duration = Duration::from_secs(90);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Timeout for stopping processes that the program left running: signal, grace, kill.
 const END_SECONDS: u64 = 120;
@@ -35,7 +35,7 @@ const END_SECONDS: u64 = 120;
 const WATCH_SECONDS: u64 = 24 * 60 * 60;
 
 /// Maximum reconnections to a replaced daemon.
-const MOST_CONNECTIONS: usize = 100;
+const MAX_CONNECTIONS: usize = 100;
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
@@ -78,7 +78,7 @@ Examples:
         .defer(Options::augment_args)
 }
 
-pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+pub(crate) fn run(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let name = options.name.clone().unwrap_or_else(|| name_for(&options.argv));
@@ -134,7 +134,7 @@ fn definition(options: &Options, name: &str) -> Value {
 /// Returns a name such as `sleep-4711`, unique while we live.
 fn name_for(argv: &[String]) -> String {
     /// Leaves room for the pid in a name.
-    const LONGEST: usize = 40;
+    const MAX_NAME_BYTES: usize = 40;
     let program =
         argv.first().map(|word| Path::new(word).file_name().unwrap_or_default().to_string_lossy());
     let legal: String = program
@@ -142,7 +142,7 @@ fn name_for(argv: &[String]) -> String {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' })
         .skip_while(|c| !c.is_ascii_alphanumeric())
-        .take(LONGEST)
+        .take(MAX_NAME_BYTES)
         .collect();
     let legal = if legal.is_empty() { "run".to_owned() } else { legal };
     format!("{legal}-{}", std::process::id())
@@ -167,7 +167,7 @@ enum FromLog {
 }
 
 /// Result of following over one connection.
-enum Stretch {
+enum FollowEnd {
     /// The program has ended.
     Over,
     /// The connection was lost; the program lives.
@@ -199,13 +199,13 @@ impl Output {
         name: &str,
     ) -> Result<bool, Failure> {
         let mut interrupted = false;
-        for _ in 0..MOST_CONNECTIONS {
+        for _ in 0..MAX_CONNECTIONS {
             self.input["wait"] = json!(logs::POLL_SECONDS);
             match self.stretch(session, interrupts, name, &mut interrupted)? {
-                Stretch::Left => return Ok(false),
-                Stretch::Lost => {}
-                Stretch::Over if self.from_log == FromLog::Nothing => return Ok(true),
-                Stretch::Over => {
+                FollowEnd::Left => return Ok(false),
+                FollowEnd::Lost => {}
+                FollowEnd::Over if self.from_log == FromLog::Nothing => return Ok(true),
+                FollowEnd::Over => {
                     self.last_words(&mut session.another()?, interrupts)?;
                     return Ok(true);
                 }
@@ -220,15 +220,15 @@ impl Output {
         interrupts: &Interrupts,
         name: &str,
         interrupted: &mut bool,
-    ) -> Result<Stretch, Failure> {
+    ) -> Result<FollowEnd, Failure> {
         let mut client = session.another()?;
         let watch = Watch::begin(session, &client, name)?;
         client.send("log.read", &self.input).map_err(OpError::from)?;
         while !self.ended {
-            match interrupts.wait(&client, PATIENCE)? {
-                Came::Nothing => {}
-                Came::Interrupt if *interrupted => return Ok(Stretch::Left),
-                Came::Interrupt => {
+            match interrupts.wait(&client, RECONNECT_TIMEOUT)? {
+                FirstEvent::Nothing => {}
+                FirstEvent::Interrupt if *interrupted => return Ok(FollowEnd::Left),
+                FirstEvent::Interrupt => {
                     *interrupted = true;
                     // A terminal that the program uses is not ours to write to.
                     if self.from_log == FromLog::Both {
@@ -238,7 +238,7 @@ impl Output {
                     }
                     stop(session, name)?;
                 }
-                Came::Answer => match client.receive(PATIENCE) {
+                FirstEvent::Answer => match client.receive(RECONNECT_TIMEOUT) {
                     Ok(answer) => {
                         self.pass_on(answer)?;
                         if self.unheard && !*interrupted {
@@ -247,13 +247,13 @@ impl Output {
                         }
                         client.send("log.read", &self.input).map_err(OpError::from)?;
                     }
-                    Err(CallError::Lost) if watch.saw_the_end() => return Ok(Stretch::Over),
-                    Err(CallError::Lost) => return Ok(Stretch::Lost),
+                    Err(CallError::Lost) if watch.saw_the_end() => return Ok(FollowEnd::Over),
+                    Err(CallError::Lost) => return Ok(FollowEnd::Lost),
                     Err(error) => return Err(OpError::from(error).into()),
                 },
             }
         }
-        Ok(Stretch::Over)
+        Ok(FollowEnd::Over)
     }
 
     /// The exit is known before the last output is stored and, with much output, long before it is shown. Reads on
@@ -263,12 +263,12 @@ impl Output {
         self.input["wait"] = json!(LAST_WORDS.as_secs_f64());
         client.send("log.read", &self.input).map_err(OpError::from)?;
         while !self.ended && !self.unheard {
-            match interrupts.wait(&*client, PATIENCE)? {
-                Came::Nothing => {}
+            match interrupts.wait(&*client, RECONNECT_TIMEOUT)? {
+                FirstEvent::Nothing => {}
                 // The program is gone already; the user has seen enough.
-                Came::Interrupt => return Ok(()),
-                Came::Answer => {
-                    let answer = client.receive(PATIENCE).map_err(OpError::from)?;
+                FirstEvent::Interrupt => return Ok(()),
+                FirstEvent::Answer => {
+                    let answer = client.receive(RECONNECT_TIMEOUT).map_err(OpError::from)?;
                     if !self.pass_on(answer)? {
                         return Ok(());
                     }
@@ -296,7 +296,7 @@ impl Output {
 
 fn stop(session: &Session<'_>, name: &str) -> Result<(), Failure> {
     let stop = json!({ "names": [name], "no_wait": true });
-    session.another()?.call("service.stop", &stop, PATIENCE).map_err(OpError::from)?;
+    session.another()?.call("service.stop", &stop, RECONNECT_TIMEOUT).map_err(OpError::from)?;
     Ok(())
 }
 
@@ -316,7 +316,7 @@ impl Watch {
             json!({ "names": [name], "until": "stopped", "timeout": WATCH_SECONDS, "tail": 0 });
         let saw = ended.clone();
         let thread = std::thread::spawn(move || {
-            let limit = Duration::from_secs(WATCH_SECONDS) + PATIENCE;
+            let limit = Duration::from_secs(WATCH_SECONDS) + RECONNECT_TIMEOUT;
             while let Ok(answer) = client.call("service.wait", &input, limit) {
                 if answer["reached"] == true {
                     saw.store(true, Ordering::SeqCst);

@@ -2,8 +2,8 @@
 
 use proctor_core::home::Home;
 use proctor_core::name::ServiceName;
-use proctor_sys::file;
-use proctor_sys::input_fifo::Offer;
+use proctor_sys::input_fifo::OfferedInput;
+use proctor_sys::small_file;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ impl Input {
     /// the program, or with this process.
     pub(super) fn offer(home: &Home, name: &ServiceName) -> io::Result<Input> {
         let path = home.input(name);
-        let offer = Offer::make(&path)?;
+        let offer = OfferedInput::make(&path)?;
         std::thread::spawn(move || offer.taken().and_then(|writer| pass_on(&writer)));
         Ok(Input { path })
     }
@@ -36,7 +36,7 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         // The reader has removed it already.
-        let _ = file::remove(&self.path);
+        let _ = small_file::remove(&self.path);
     }
 }
 

@@ -3,16 +3,16 @@
 use super::terminal::Terminal;
 use super::{Failure, Launch, Launching};
 use crate::client::{CallError, Client};
-use crate::protocol::{Look, Shown, Voice};
+use crate::protocol::{ClientIdentity, ShownOutput, TerminalLook};
 use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_core::lifecycle::Wish;
-use proctor_core::statefile;
+use proctor_core::state_file;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Meta};
 use proctor_ops::table::find;
-use proctor_sys::file::{Lock, read_small};
 use proctor_sys::keeper_note::KeeperNote;
 use proctor_sys::own_folder;
+use proctor_sys::small_file::{Lock, read_small};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub(crate) struct Session<'a> {
     /// Options, if this command has to start Proctor.
     pub(crate) launching: Launching,
     /// The program that acts for the user, if there is one.
-    pub(crate) voice: Option<Voice>,
+    pub(crate) voice: Option<ClientIdentity>,
     client: Option<Client>,
     /// True if this command started Proctor.
     pub(crate) launched: bool,
@@ -69,7 +69,12 @@ impl<'a> Session<'a> {
     }
 
     /// Like [`Session::call`], for text that is printed as it comes.
-    pub(crate) fn page(&mut self, op: &str, input: &Value, look: Look) -> Result<Shown, Failure> {
+    pub(crate) fn page(
+        &mut self,
+        op: &str,
+        input: &Value,
+        look: TerminalLook,
+    ) -> Result<ShownOutput, Failure> {
         let ask = |client: &mut Client, limit| client.page(op, input, look, limit);
         Ok(self.ask(op, meta(op)?.launches, ask)?.map_err(OpError::from)?)
     }
@@ -150,19 +155,19 @@ impl<'a> Session<'a> {
 
     fn launch(&mut self) -> Result<(), Failure> {
         let (started, client) = self.start()?;
-        self.launched = started == Started::Afresh;
+        self.launched = started == StartKind::Afresh;
         self.client = Some(client);
         Ok(())
     }
 
     /// Starts Proctor and reports it. Services that a dead Proctor left behind are taken over.
-    fn start(&self) -> Result<(Started, Client), Failure> {
+    fn start(&self) -> Result<(StartKind, Client), Failure> {
         let left = has_died(&self.home);
         let pid = match self.launch.launch(&self.home, &self.launching) {
             Ok(pid) => pid,
             // Another process may have started it first; that is fine.
             Err(why) => match self.find()? {
-                Some(client) => return Ok((Started::BySomebodyElse, client)),
+                Some(client) => return Ok((StartKind::BySomebodyElse, client)),
                 None => {
                     return Err(OpError::new(
                         Code::Unavailable,
@@ -181,7 +186,7 @@ impl<'a> Session<'a> {
             false => format!("started Proctor (keeper pid {pid}), home {home}"),
         });
         let client = self.find_within(TAKEOVER_KNOWN)?.ok_or_else(|| none_runs(&self.home))?;
-        Ok((if left { Started::AfterDeath } else { Started::Afresh }, client))
+        Ok((if left { StartKind::AfterDeath } else { StartKind::Afresh }, client))
     }
 
     /// Becomes Proctor; returns when it has ended.
@@ -235,7 +240,7 @@ fn meta(op: &str) -> Result<&'static Meta, OpError> {
 
 /// How this command started Proctor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Started {
+enum StartKind {
     /// Nothing ran before.
     Afresh,
     /// It took over the services of a dead one.
@@ -247,7 +252,8 @@ enum Started {
 /// removes its socket.
 fn has_died(home: &Home) -> bool {
     let boot = read_small(&home.boot(), BOOT_ID_SIZE).ok();
-    let left = home.socket().exists() && boot.is_some_and(|boot| boot == proctor_sys::boot::id().0);
+    let left =
+        home.socket().exists() && boot.is_some_and(|boot| boot == proctor_sys::boot_id::id().0);
     let has_work = || has_runs(home) || has_pending_start(home);
     (left || is_noted(home)) && has_work() || has_lost_runs(home)
 }
@@ -258,7 +264,7 @@ fn has_pending_start(home: &Home) -> bool {
     let state = |name: OsString| home.services().join(name).join("state");
     let states = names.into_iter().map(|name| read_small(&state(name), MAX_STATE_BYTES));
     states.flatten().any(|bytes| {
-        statefile::decode(&bytes).is_ok_and(|found| found.state.machine.wish() != Wish::Down)
+        state_file::decode(&bytes).is_ok_and(|found| found.state.machine.wish() != Wish::Down)
     })
 }
 

@@ -1,13 +1,13 @@
 //! Output of the command line: colours, width, JSON, quiet. Everything printed goes through here.
 
 use super::Failure;
-use crate::paint::{error_page, paint};
-use crate::protocol::{Look, Shown};
+use crate::protocol::{ShownOutput, TerminalLook};
+use crate::terminal_colors::{error_page, paint};
 use clap::ArgMatches;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
-use proctor_ops::show::{Page, Style};
 use proctor_ops::table::Entry;
+use proctor_ops::text_output::{Page, Style};
 use serde_json::{Value, json};
 use std::io::{self, IsTerminal, Write};
 
@@ -19,7 +19,7 @@ pub(crate) struct Terminal {
 
 /// Result of showing a response.
 #[derive(Default)]
-pub(crate) struct Told {
+pub(crate) struct ShownReply {
     pub(crate) code: u8,
     /// Remarks that are not printed yet.
     pub(crate) remarks: String,
@@ -73,20 +73,20 @@ impl Terminal {
     }
 
     /// Shows a response that may have further pages.
-    pub(crate) fn tell(&self, entry: &Entry, answer: &Value) -> Result<Told, Failure> {
-        let mut page = Page::new(proctor_ops::moment::zone);
+    pub(crate) fn tell(&self, entry: &Entry, answer: &Value) -> Result<ShownReply, Failure> {
+        let mut page = Page::new(proctor_ops::timestamps::zone);
         let verdict = entry.show(answer, &mut page)?;
         let code = verdict.map_or(0, Code::exit);
         let reading = entry.meta.effect == Effect::Read;
         if self.json {
             self.document(answer)?;
-            return Ok(Told { code, ..Told::default() });
+            return Ok(ShownReply { code, ..ShownReply::default() });
         }
         if reading {
             let (text, remarks) = page.render_apart(self.width(), paint(self.colour.stdout));
             self.bytes(text.as_bytes())?;
             let next = page.next().map(ToOwned::to_owned);
-            return Ok(Told { code, remarks, empty: text.is_empty(), next });
+            return Ok(ShownReply { code, remarks, empty: text.is_empty(), next });
         }
         if verdict.is_some() || !self.quiet {
             let paints = (paint(self.colour.stdout), paint(self.colour.stderr));
@@ -95,16 +95,16 @@ impl Terminal {
             self.bytes(text.as_bytes())?;
             self.note_always(&errors);
         }
-        Ok(Told { code, next: page.next().map(ToOwned::to_owned), ..Told::default() })
+        Ok(ShownReply { code, next: page.next().map(ToOwned::to_owned), ..ShownReply::default() })
     }
 
     /// Returns the format for a page that the daemon renders; `None` if it cannot render what is wanted. The daemon's
     /// time zone is
     /// ours, unless `TZ` is set.
-    pub(crate) fn look(&self, entry: &Entry) -> Option<Look> {
+    pub(crate) fn look(&self, entry: &Entry) -> Option<TerminalLook> {
         let reading = entry.meta.effect == Effect::Read;
         let elsewhere = std::env::var_os("TZ").is_some();
-        (reading && !self.json && !elsewhere).then(|| Look {
+        (reading && !self.json && !elsewhere).then(|| TerminalLook {
             width: self.width(),
             colour: self.colour.stdout,
             bytes: false,
@@ -112,10 +112,15 @@ impl Terminal {
     }
 
     /// Shows a page that the daemon rendered.
-    pub(crate) fn page(&self, page: Shown) -> Result<Told, Failure> {
+    pub(crate) fn page(&self, page: ShownOutput) -> Result<ShownReply, Failure> {
         self.bytes(page.text.as_bytes())?;
-        let Shown { text, remarks, next, verdict } = page;
-        Ok(Told { code: verdict.map_or(0, Code::exit), remarks, empty: text.is_empty(), next })
+        let ShownOutput { text, remarks, next, verdict } = page;
+        Ok(ShownReply {
+            code: verdict.map_or(0, Code::exit),
+            remarks,
+            empty: text.is_empty(),
+            next,
+        })
     }
 
     /// Prints remarks and the next cursor to stderr, so they do not mix with the response.

@@ -1,12 +1,12 @@
 //! `proctor trust`: folders of other users whose configurations may run. It is not an operation, so trust cannot be granted
 //! over the network or by an assistant.
 
-use super::Ended;
+use super::CommandResult;
 use super::terminal::Terminal;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::home::Home;
 use proctor_ops::error::{Code, OpError};
-use proctor_sys::{atomic, file, ownership};
+use proctor_sys::{atomic, ownership, small_file};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) fn command() -> Command {
         .defer(Options::augment_args)
 }
 
-pub(crate) fn trust(home: &Home, arguments: &ArgMatches, terminal: &Terminal) -> Ended {
+pub(crate) fn trust(home: &Home, arguments: &ArgMatches, terminal: &Terminal) -> CommandResult {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let mut trusted = read(home)?;
@@ -89,7 +89,7 @@ fn read(home: &Home) -> Result<BTreeSet<String>, OpError> {
 
 fn write(home: &Home, trusted: &BTreeSet<String>) -> Result<(), OpError> {
     let text: String = trusted.iter().map(|folder| format!("{folder}\n")).collect();
-    file::private_dir(&home.state)
+    small_file::private_dir(&home.state)
         .and_then(|()| atomic::replace(&home.trusted(), text.as_bytes(), 0o600))
         .map_err(|error| failed(home, "write", &error))
 }

@@ -2,25 +2,25 @@
 
 use super::configuration::Choice;
 use super::daemon::{statuses, still_running};
-use super::interrupt::{Came, Interrupts};
+use super::interrupt::{FirstEvent, Interrupts};
 use super::logs::{self, View};
 use super::progress::Progress;
 use super::session::Session;
-use super::{Ended, Failure, daemon, operate};
+use super::{CommandResult, Failure, daemon, run_operation};
 use crate::client::Client;
 use clap::{ArgMatches, Args, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::lines::Kind;
-use proctor_ops::moment::rfc3339;
+use proctor_ops::log_lines::Kind;
 use proctor_ops::operations::up;
-use proctor_ops::settle::{Changed, Outcome, Report};
 use proctor_ops::status::{ServiceStatus, State};
+use proctor_ops::timestamps::rfc3339;
+use proctor_ops::wait_for_services::{ChangedServices, Outcome, Report};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Read timeout, longer than a long poll.
-const PATIENCE: Duration = Duration::from_secs(90);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Polling interval for the last output while services stop.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -36,11 +36,11 @@ pub(crate) struct Options {
     detach: bool,
 }
 
-pub(crate) fn up(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
+pub(crate) fn up(session: &mut Session<'_>, arguments: &ArgMatches) -> CommandResult {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
-    let entry = operate::entry("service.up")?;
-    let mut input = operate::input(entry, arguments)?;
+    let entry = run_operation::entry("service.up")?;
+    let mut input = run_operation::input(entry, arguments)?;
     let choice = Choice::new(input["config"].as_str().map(PathBuf::from))?;
     choice.fill(&mut input);
     if choice == Choice::Last {
@@ -49,7 +49,7 @@ pub(crate) fn up(session: &mut Session<'_>, arguments: &ArgMatches) -> Ended {
     check_first(session, &choice)?;
     session.launching.holds_listeners = true;
     if options.detach {
-        let answer = operate::ask(session, entry, &input)?;
+        let answer = run_operation::ask(session, entry, &input)?;
         let begun = output(answer.clone())?;
         tell_source(session, &choice, &begun);
         let code = session.terminal.answer(entry, &answer)?;
@@ -67,7 +67,7 @@ fn check_first(session: &Session<'_>, choice: &Choice) -> Result<(), Failure> {
     }
     let mut input = json!({ "check": path.to_string_lossy() });
     super::caller::fill(&mut input);
-    let checked = operate::entry("config.show")?.without_daemon(&session.home, &input);
+    let checked = run_operation::entry("config.show")?.without_daemon(&session.home, &input);
     checked.transpose()?;
     Ok(())
 }
@@ -85,7 +85,7 @@ fn output(answer: Value) -> Result<up::Output, OpError> {
     })
 }
 
-fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) -> Ended {
+fn in_foreground(session: &mut Session<'_>, choice: &Choice, input: &mut Value) -> CommandResult {
     session.connect(true)?;
     let interrupts = Interrupts::catch()?;
     let since = rfc3339(proctor_sys::clock::now().wall);
@@ -170,10 +170,10 @@ impl Follow {
         let mut client = session.take(false)?;
         client.send("log.read", &self.input).map_err(OpError::from)?;
         loop {
-            match interrupts.wait(&client, PATIENCE)? {
-                Came::Interrupt => return Ok(Until::Interrupted),
-                Came::Nothing => {}
-                Came::Answer => match self.take_in(&mut client) {
+            match interrupts.wait(&client, CONNECT_TIMEOUT)? {
+                FirstEvent::Interrupt => return Ok(Until::Interrupted),
+                FirstEvent::Nothing => {}
+                FirstEvent::Answer => match self.take_in(&mut client) {
                     Ok(_) if self.unheard => return Ok(Until::Interrupted),
                     Ok(Some(services)) => return Ok(Until::Done(services)),
                     Ok(None) => {}
@@ -194,7 +194,7 @@ impl Follow {
 
     /// Shows the page that has come and requests the next. Returns all services if they are done.
     fn take_in(&mut self, client: &mut Client) -> Result<Option<Vec<ServiceStatus>>, Failure> {
-        let answer = client.receive(PATIENCE).map_err(OpError::from)?;
+        let answer = client.receive(CONNECT_TIMEOUT).map_err(OpError::from)?;
         self.show(answer)?;
         let done = self.all_done(client)?;
         client.send("log.read", &self.input).map_err(OpError::from)?;
@@ -210,7 +210,8 @@ impl Follow {
         self.looks -= 1;
         self.input["wait"] = if self.looks > 0 { json!(SOON) } else { json!(logs::POLL_SECONDS) };
         let input = json!({ "names": self.input["services"], "no_usage": true });
-        let answer = client.call("service.status", &input, PATIENCE).map_err(OpError::from)?;
+        let answer =
+            client.call("service.status", &input, CONNECT_TIMEOUT).map_err(OpError::from)?;
         let services = statuses(answer)?;
         let over = |s: &ServiceStatus| matches!(s.state, State::Stopped | State::Failed);
         Ok(services.iter().all(over).then_some(services))
@@ -220,7 +221,8 @@ impl Follow {
     fn catch_up(&mut self, client: &mut Client) -> Result<(), Failure> {
         self.input["wait"] = json!(0);
         loop {
-            let answer = client.call("log.read", &self.input, PATIENCE).map_err(OpError::from)?;
+            let answer =
+                client.call("log.read", &self.input, CONNECT_TIMEOUT).map_err(OpError::from)?;
             if !self.show(answer)? {
                 return Ok(());
             }
@@ -245,7 +247,7 @@ fn stop(
     interrupts: &Interrupts,
     follow: &mut Follow,
     ours: &[String],
-) -> Ended {
+) -> CommandResult {
     if ours.is_empty() {
         session.terminal.note("this command started no services; they keep running");
         return Ok(0);
@@ -260,9 +262,9 @@ fn stop(
     stopper.send("service.stop", &input).map_err(OpError::from)?;
     loop {
         match interrupts.wait(&stopper, LAST_WORDS)? {
-            Came::Answer => break,
-            Came::Nothing => follow.catch_up(&mut reader)?,
-            Came::Interrupt => {
+            FirstEvent::Answer => break,
+            FirstEvent::Nothing => follow.catch_up(&mut reader)?,
+            FirstEvent::Interrupt => {
                 drop(progress);
                 session
                     .terminal
@@ -271,14 +273,14 @@ fn stop(
             }
         }
     }
-    let answer = stopper.receive(PATIENCE).map_err(OpError::from)?;
+    let answer = stopper.receive(CONNECT_TIMEOUT).map_err(OpError::from)?;
     drop(progress);
     follow.catch_up(&mut reader)?;
-    let stopped: Changed = serde_json::from_value(answer.clone()).map_err(|error| {
+    let stopped: ChangedServices = serde_json::from_value(answer.clone()).map_err(|error| {
         OpError::new(Code::Internal, format!("cannot decode the response: {error}"))
     })?;
     if !stopped.settled {
-        return session.terminal.answer(operate::entry("service.stop")?, &answer);
+        return session.terminal.answer(run_operation::entry("service.stop")?, &answer);
     }
     session.terminal.note("stopped");
     if session.launched {
@@ -294,7 +296,7 @@ fn stop(
 }
 
 /// Ends the command, because nothing runs and nothing will.
-fn done(session: &mut Session<'_>, services: &[ServiceStatus]) -> Ended {
+fn done(session: &mut Session<'_>, services: &[ServiceStatus]) -> CommandResult {
     let failed: Vec<&str> =
         services.iter().filter(|s| s.state == State::Failed).map(|s| s.name.as_str()).collect();
     session.terminal.note_over(&match failed.as_slice() {

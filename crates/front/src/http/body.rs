@@ -1,8 +1,8 @@
 //! Body of a request: JSON of a bounded size, within a time limit.
 
-use super::answer::Refusal;
 use super::connection::Shared;
-use crate::room::{self, Room};
+use super::response::Refusal;
+use crate::receive_budget::{self, ReceiveBudget};
 use axum::body::{Body, HttpBody};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Timeout of a body after its head.
-const BODY_WITHIN: Duration = Duration::from_secs(30);
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum body of a caller without a token; such a caller may only read.
-const MOST_OF_NAMELESS: usize = 64 << 10;
+const MAX_ANONYMOUS_BODY_BYTES: usize = 64 << 10;
 
 /// Maximum body of a caller without the admin role; such requests contain no environment.
-const MOST_OF_OTHERS: usize = 512 << 10;
+const MAX_BODY_BYTES: usize = 512 << 10;
 
 /// Returns the body as an object; an empty body is an empty object.
 pub(super) async fn object(
@@ -55,17 +55,17 @@ pub(super) async fn bytes(
 ) -> Result<Vec<u8>, Refusal> {
     let (most, all) = match principal {
         Principal::Anonymous | Principal::Stranger => {
-            (most.min(MOST_OF_NAMELESS), &shared.nameless_bodies)
+            (most.min(MAX_ANONYMOUS_BODY_BYTES), &shared.nameless_bodies)
         }
         Principal::Token { role: Role::Viewer | Role::Operator, .. } => {
-            (most.min(MOST_OF_OTHERS), &shared.bodies)
+            (most.min(MAX_BODY_BYTES), &shared.bodies)
         }
         Principal::Local { .. } | Principal::Token { role: Role::Admin, .. } => {
             (most, &shared.bodies)
         }
     };
-    let mut room = Room::new(Arc::clone(all), 0);
-    let collected = tokio::time::timeout(BODY_WITHIN, collect(body, most, &mut room)).await;
+    let mut room = ReceiveBudget::new(Arc::clone(all), 0);
+    let collected = tokio::time::timeout(BODY_TIMEOUT, collect(body, most, &mut room)).await;
     collected.unwrap_or_else(|_| {
         let error = OpError::bad_input("the body did not arrive in time");
         Err(Refusal::with(StatusCode::REQUEST_TIMEOUT, error))
@@ -73,7 +73,11 @@ pub(super) async fn bytes(
 }
 
 /// Reads the whole body and holds room for the received bytes.
-async fn collect(mut body: Body, most: usize, room: &mut Room) -> Result<Vec<u8>, Refusal> {
+async fn collect(
+    mut body: Body,
+    most: usize,
+    room: &mut ReceiveBudget,
+) -> Result<Vec<u8>, Refusal> {
     if body.size_hint().lower() > most as u64 {
         return Err(too_large(most));
     }
@@ -88,7 +92,7 @@ async fn collect(mut body: Body, most: usize, room: &mut Room) -> Result<Vec<u8>
             return Err(too_large(most));
         }
         if !room.hold(length) {
-            return Err(room::none().into());
+            return Err(receive_budget::none().into());
         }
         bytes.extend_from_slice(&data);
     }
@@ -116,9 +120,9 @@ mod tests {
     use tokio::sync::Semaphore;
 
     /// A body that sends this and then nothing more.
-    struct Idle(Option<&'static str>);
+    struct StalledBody(Option<&'static str>);
 
-    impl HttpBody for Idle {
+    impl HttpBody for StalledBody {
         type Data = Bytes;
         type Error = Infallible;
 
@@ -140,8 +144,8 @@ mod tests {
         let all = Arc::new(Semaphore::new(4));
         let mut context = Context::from_waker(Waker::noop());
         for (sent, left) in [(None, 4), (Some("{"), 3)] {
-            let mut room = Room::new(Arc::clone(&all), 0);
-            let mut idle = pin!(collect(Body::new(Idle(sent)), 4 << 10, &mut room));
+            let mut room = ReceiveBudget::new(Arc::clone(&all), 0);
+            let mut idle = pin!(collect(Body::new(StalledBody(sent)), 4 << 10, &mut room));
             assert!(idle.as_mut().poll(&mut context).is_pending());
             assert_eq!(all.available_permits(), left, "{sent:?}");
         }
@@ -151,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_has_its_limit_whether_or_not_it_says_how_long_it_is() {
         let check = async |size: usize, most: usize, expected: Result<usize, Code>| {
-            let mut room = Room::new(Arc::new(Semaphore::new(4)), 0);
+            let mut room = ReceiveBudget::new(Arc::new(Semaphore::new(4)), 0);
             let pieces = http_body_util::Full::new(Bytes::from(vec![b' '; size]));
             let found = collect(Body::new(pieces), most, &mut room).await;
             let found = found.map(|bytes| bytes.len()).map_err(|refusal| refusal.error.code);
@@ -160,8 +164,8 @@ mod tests {
         check(4096, 4096, Ok(4096)).await;
         check(4096, 4095, Err(Code::TooLarge)).await;
         check(4097, 9000, Err(Code::Busy)).await;
-        let mut room = Room::new(Arc::new(Semaphore::new(4)), 0);
-        let endless = collect(Body::new(Idle(Some("0123"))), 3, &mut room).await;
+        let mut room = ReceiveBudget::new(Arc::new(Semaphore::new(4)), 0);
+        let endless = collect(Body::new(StalledBody(Some("0123"))), 3, &mut room).await;
         assert_eq!(endless.unwrap_err().error.code, Code::TooLarge);
     }
 }

@@ -1,15 +1,15 @@
 //! Caller of a request: a token in `Authorization`, or a caller without one.
 
-use super::answer::Refusal;
-use super::connection::Visitor;
-use super::guard::single;
+use super::connection::PeerInfo;
+use super::origin_check::single;
+use super::response::Refusal;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Front};
 
 pub(super) fn caller(
-    visitor: &Visitor,
+    visitor: &PeerInfo,
     headers: &HeaderMap,
     front: Front,
 ) -> Result<Caller, Refusal> {

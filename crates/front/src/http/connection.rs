@@ -1,12 +1,12 @@
 //! One connection: its time limits, its requests in order, and their shared state.
 
-use super::answer::{Refusal, make_harmless};
-use super::patient::Patient;
-use super::{Settings, guard, route};
-use crate::listen::{Busy, Guest, Leave, Seat};
-use crate::local::Dispatch;
+use super::response::{Refusal, make_harmless};
+use super::write_timeout::WriteTimeoutStream;
+use super::{Settings, origin_check, route};
+use crate::listen::{AcceptedConnection, BusyGuard, CloseWhen, ConnectionSlot};
+use crate::local_peer;
 use crate::mcp::http::Endpoint;
-use crate::nearby;
+use crate::unix_socket::Dispatch;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
@@ -32,13 +32,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Timeout of a request's head, after the connection or the previous response. An idle connection is also closed after this
 /// time.
-const HEAD_WITHIN: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum size of a request's head with its address. Cookies of other programs on the host fit many times.
-const LARGEST_HEAD: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 
 /// Maximum concurrent requests: less than half of the limit in `ops`, so the command line always gets in.
-const MOST_AT_ONCE: usize = 192;
+const MAX_CONCURRENT_REQUESTS: usize = 192;
 
 /// Maximum concurrent streams; each is an endless long poll.
 const MAX_STREAMS: usize = 256;
@@ -51,18 +51,18 @@ const MAX_REQUESTS_OF_ONE: usize = 128;
 const MAX_CALLERS: usize = 512;
 
 /// Maximum KiB of all request bodies in memory, for callers with a token.
-const MOST_BODIES: usize = 8 << 10;
+const MAX_BODIES_KIB: usize = 8 << 10;
 
 /// Maximum KiB for callers without a token, who have a separate budget.
-const MOST_NAMELESS_BODIES: usize = 2 << 10;
+const MAX_ANONYMOUS_BODIES_KIB: usize = 2 << 10;
 
 /// State shared by all connections.
 pub(super) struct Shared {
     dispatch: Arc<dyn Dispatch>,
     settings: watch::Receiver<Arc<Settings>>,
     router: Router,
-    requests: Share,
-    streams: Share,
+    requests: FairShare,
+    streams: FairShare,
     pub(super) bodies: Arc<Semaphore>,
     pub(super) nameless_bodies: Arc<Semaphore>,
     /// Identifies this daemon; a generation of another daemon has no meaning here.
@@ -72,16 +72,16 @@ pub(super) struct Shared {
 
 pub(super) struct Connection {
     stream: TcpStream,
-    visitor: Visitor,
+    visitor: PeerInfo,
 }
 
 /// The caller, as far as the connection tells.
-pub(super) struct Visitor {
+pub(super) struct PeerInfo {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) secure: bool,
     pub(super) shared: Arc<Shared>,
-    seat: Seat,
+    seat: ConnectionSlot,
     /// Principal of a caller without a token; the kernel is asked at most once.
     nameless: OnceLock<Principal>,
 }
@@ -98,10 +98,10 @@ impl Shared {
             dispatch,
             settings,
             router: route::router(),
-            requests: Share::new(MOST_AT_ONCE, MAX_REQUESTS_OF_ONE),
-            streams: Share::new(MAX_STREAMS, MAX_STREAMS_OF_ONE),
-            bodies: room(MOST_BODIES),
-            nameless_bodies: room(MOST_NAMELESS_BODIES),
+            requests: FairShare::new(MAX_CONCURRENT_REQUESTS, MAX_REQUESTS_OF_ONE),
+            streams: FairShare::new(MAX_STREAMS, MAX_STREAMS_OF_ONE),
+            bodies: room(MAX_BODIES_KIB),
+            nameless_bodies: room(MAX_ANONYMOUS_BODIES_KIB),
             era: proctor_sys::clock::now().wall.0.unsigned_abs(),
             mcp,
         }
@@ -113,10 +113,10 @@ impl Shared {
 }
 
 impl Connection {
-    pub(super) fn of(guest: Guest, shared: Arc<Shared>) -> Connection {
-        let Guest { stream, peer, local, seat } = guest;
+    pub(super) fn of(guest: AcceptedConnection, shared: Arc<Shared>) -> Connection {
+        let AcceptedConnection { stream, peer, local, seat } = guest;
         let visitor =
-            Visitor { peer, local, secure: false, shared, seat, nameless: OnceLock::new() };
+            PeerInfo { peer, local, secure: false, shared, seat, nameless: OnceLock::new() };
         Connection { stream, visitor }
     }
 
@@ -141,47 +141,47 @@ impl Connection {
     }
 }
 
-async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, visitor: Arc<Visitor>) {
+async fn requests(stream: impl AsyncRead + AsyncWrite + Unpin, visitor: Arc<PeerInfo>) {
     let service = service_fn(|request| respond(Arc::clone(&visitor), request));
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(LARGEST_HEAD);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
     let mut connection =
-        pin!(builder.serve_connection(TokioIo::new(Patient::new(stream)), service));
+        pin!(builder.serve_connection(TokioIo::new(WriteTimeoutStream::new(stream)), service));
     let leave = tokio::select! {
         ended = connection.as_mut() => return log(&visitor, ended),
         leave = visitor.seat.leave() => leave,
     };
     match leave {
-        Leave::Now => {}
-        Leave::AfterThis => {
+        CloseWhen::Now => {}
+        CloseWhen::AfterThis => {
             connection.as_mut().graceful_shutdown();
             log(&visitor, connection.await);
         }
     }
 }
 
-fn log(visitor: &Visitor, ended: hyper::Result<()>) {
+fn log(visitor: &PeerInfo, ended: hyper::Result<()>) {
     if let Err(error) = ended {
         tracing::debug!(peer = %visitor.peer, %error, "a connection ended");
     }
 }
 
 async fn respond(
-    visitor: Arc<Visitor>,
+    visitor: Arc<PeerInfo>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Infallible> {
     let settings = visitor.shared.settings();
-    let mut response = match guard::check(&request, &visitor, &settings.http) {
+    let mut response = match origin_check::check(&request, &visitor, &settings.http) {
         Err(refusal) => {
             visitor.turned_away("http.request", Front::Rest, &refusal.error);
             refusal.answer()
         }
-        Ok(guard::Passed::Asks(response)) => response,
-        Ok(guard::Passed::Yes(foreign)) => {
+        Ok(origin_check::AllowedRequest::Asks(response)) => response,
+        Ok(origin_check::AllowedRequest::Yes(foreign)) => {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Arc::clone(&visitor));
             let mut response = call(visitor.shared.router.clone(), request).await;
-            guard::allow(foreign, &mut response);
+            origin_check::allow(foreign, &mut response);
             response
         }
     };
@@ -198,9 +198,9 @@ async fn call(router: Router, request: Request<Body>) -> Response<Body> {
     }
 }
 
-impl Visitor {
+impl PeerInfo {
     /// Marks the connection as busy until the result is dropped.
-    pub(super) fn busy(&self) -> Busy {
+    pub(super) fn busy(&self) -> BusyGuard {
         self.seat.busy()
     }
 
@@ -216,7 +216,7 @@ impl Visitor {
 
     /// Returns the principal of a caller without a token.
     pub(super) fn nameless(&self) -> Principal {
-        self.nameless.get_or_init(|| nearby::without_token(self.local, self.peer)).clone()
+        self.nameless.get_or_init(|| local_peer::without_token(self.local, self.peer)).clone()
     }
 
     /// Returns the principal of a token.
@@ -265,32 +265,32 @@ impl Visitor {
     }
 
     /// Takes room for a request.
-    pub(super) fn request(&self, caller: &Caller) -> Result<Room, OpError> {
+    pub(super) fn request(&self, caller: &Caller) -> Result<RequestSlot, OpError> {
         self.shared.requests.take(caller)
     }
 
     /// Takes room for a stream.
-    pub(super) fn stream(&self, caller: &Caller) -> Result<Room, OpError> {
+    pub(super) fn stream(&self, caller: &Caller) -> Result<RequestSlot, OpError> {
         self.shared.streams.take(caller)
     }
 }
 
 /// Room shared by all callers, with a maximum for each.
-struct Share {
+struct FairShare {
     all: Arc<Semaphore>,
     of_one: usize,
     callers: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
 /// A permit of the total, and one of the caller.
-pub(super) type Room = [OwnedSemaphorePermit; 2];
+pub(super) type RequestSlot = [OwnedSemaphorePermit; 2];
 
-impl Share {
-    fn new(all: usize, of_one: usize) -> Share {
-        Share { all: Arc::new(Semaphore::new(all)), of_one, callers: Mutex::default() }
+impl FairShare {
+    fn new(all: usize, of_one: usize) -> FairShare {
+        FairShare { all: Arc::new(Semaphore::new(all)), of_one, callers: Mutex::default() }
     }
 
-    fn take(&self, caller: &Caller) -> Result<Room, OpError> {
+    fn take(&self, caller: &Caller) -> Result<RequestSlot, OpError> {
         let key = match &caller.principal {
             Principal::Token { id, .. } => format!("token {id}"),
             Principal::Local { .. } | Principal::Anonymous | Principal::Stranger => String::new(),

@@ -1,12 +1,12 @@
 //! `/mcp`: applies the callers, limits and timeouts of HTTP to MCP.
 
-use super::answer::Refusal;
-use super::connection::{Room, Visitor};
+use super::connection::{PeerInfo, RequestSlot};
 use super::operation::visitor;
-use super::{body, caller, dashboard};
-use crate::listen::Busy;
-use crate::mcp::door::Presented;
-use crate::mcp::http::{Endpoint, LARGEST};
+use super::response::Refusal;
+use super::{body, caller, legacy_dashboard};
+use crate::listen::BusyGuard;
+use crate::mcp::http::{Endpoint, MAX_MESSAGE_BYTES};
+use crate::mcp::operation_caller::PresentedToken;
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Request, Response};
@@ -34,48 +34,48 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, Refusal> {
     let visitor = visitor(&parts)?;
     let caller = caller::caller(&visitor, &parts.headers, Front::Mcp)?;
     if let Some(token) = caller::presented(&parts.headers)?.map(ToOwned::to_owned) {
-        parts.extensions.insert(Presented(token));
+        parts.extensions.insert(PresentedToken(token));
     }
     // A caller that may not even read is refused here, not by each tool.
-    visitor.may_ask(&caller, dashboard::entry("service.list")?, &json!({}))?;
+    visitor.may_ask(&caller, legacy_dashboard::entry("service.list")?, &json!({}))?;
     let room = match Endpoint::listens(&parts) {
         true => visitor.stream(&caller)?,
         false => visitor.request(&caller)?,
     };
     let busy = visitor.busy();
-    let bytes = body::bytes(&visitor.shared, &caller.principal, body, LARGEST).await?;
+    let bytes = body::bytes(&visitor.shared, &caller.principal, body, MAX_MESSAGE_BYTES).await?;
     let gone = visitor.token_gone(&caller);
     let response = visitor.shared.mcp.serve(caller, parts, bytes).await?;
-    Ok(response.map(|body| Body::new(Held::new(body, (visitor, gone), room, busy))))
+    Ok(response.map(|body| Body::new(HeldResponse::new(body, (visitor, gone), room, busy))))
 }
 
 /// A streaming response. It holds its slot until it ends, and ends when the connection has to close or the caller's token becomes
 /// invalid.
-struct Held {
+struct HeldResponse {
     body: Body,
     leaving: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _room: Room,
-    _busy: Busy,
+    _room: RequestSlot,
+    _busy: BusyGuard,
 }
 
-impl Held {
+impl HeldResponse {
     fn new(
         body: Body,
-        (visitor, gone): (Arc<Visitor>, impl Future<Output = ()> + Send + 'static),
-        room: Room,
-        busy: Busy,
-    ) -> Held {
+        (visitor, gone): (Arc<PeerInfo>, impl Future<Output = ()> + Send + 'static),
+        room: RequestSlot,
+        busy: BusyGuard,
+    ) -> HeldResponse {
         let leaving = Box::pin(async move {
             tokio::select! {
                 () = visitor.leave() => {}
                 () = gone => {}
             }
         });
-        Held { body, leaving, _room: room, _busy: busy }
+        HeldResponse { body, leaving, _room: room, _busy: busy }
     }
 }
 
-impl HttpBody for Held {
+impl HttpBody for HeldResponse {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -14,29 +14,29 @@
 //!
 //! Every request passes `guard` (Host, Origin, no token in the address), route, `caller` (identity), then `ops`.
 
-mod answer;
 mod body;
 mod caller;
 mod connection;
-mod dashboard;
-mod guard;
+mod legacy_dashboard;
 mod mcp;
 mod openapi;
 mod operation;
+mod origin_check;
 mod pages;
-mod patient;
 pub(crate) mod query;
+mod response;
 mod route;
 mod stream;
 mod tls;
+mod write_timeout;
 
 pub use openapi::document as openapi;
 pub use route::{Route, routes};
 
 use crate::listen::{self, Listener, State};
-use crate::local::Dispatch;
+use crate::unix_socket::Dispatch;
 use connection::{Connection, Shared};
-use proctor_core::config::listen::{Http, Listeners, Place};
+use proctor_core::config::listen::{Http, ListenAddress, Listeners};
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -60,7 +60,7 @@ pub async fn serve(
     sessions: Option<PathBuf>,
 ) -> Infallible {
     let Listener { wanted, place: of, report } = listener;
-    let http = Http { place: Place::Off, ..wanted.borrow().http.clone() };
+    let http = Http { place: ListenAddress::Off, ..wanted.borrow().http.clone() };
     let (current, settings) = watch::channel(Arc::new(Settings { http, tls: None }));
     let (place, places) = watch::channel(Arc::new(Listeners::OFF));
     let trouble = Mutex::new(None);
@@ -94,7 +94,7 @@ async fn follow(
         let why = tls.as_ref().err().cloned();
         if let Some(why) = &why {
             tracing::warn!(why, "cannot serve HTTPS");
-            listeners.http.place = Place::Off;
+            listeners.http.place = ListenAddress::Off;
         }
         trouble.lock().expect("nothing panics in between").clone_from(&why);
         let settings = Settings { http: listeners.http.clone(), tls: tls.unwrap_or(None) };

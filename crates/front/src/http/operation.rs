@@ -1,9 +1,9 @@
 //! Converts address, query and body of a request to the input of an operation, and its output to a response.
 
-use super::answer::{JSON, Refusal, answer};
-use super::connection::Visitor;
+use super::connection::PeerInfo;
 use super::query::Kind;
-use super::route::{How, Route, follows};
+use super::response::{JSON, Refusal, answer};
+use super::route::{Route, RouteKind, follows};
 use super::{body, caller, query, stream};
 use axum::RequestExt;
 use axum::body::Body;
@@ -59,7 +59,7 @@ async fn respond(
     {
         return Err(Refusal::bad_input(format!("'{field}' is already given in the path")));
     }
-    if route.how == How::Stream || (follows(&route.fields) && wants_stream(&parts.headers)) {
+    if route.how == RouteKind::Stream || (follows(&route.fields) && wants_stream(&parts.headers)) {
         return stream::begin(route, visitor, &parts.headers, input).await;
     }
     if route.fields.contains_key(BACKGROUND) && prefers_async(&parts.headers) {
@@ -84,8 +84,8 @@ async fn parameter(
     }))
 }
 
-pub(super) fn visitor(parts: &Parts) -> Result<Arc<Visitor>, Refusal> {
-    let visitor = parts.extensions.get::<Arc<Visitor>>().cloned();
+pub(super) fn visitor(parts: &Parts) -> Result<Arc<PeerInfo>, Refusal> {
+    let visitor = parts.extensions.get::<Arc<PeerInfo>>().cloned();
     visitor.ok_or_else(|| OpError::new(Code::Internal, "the request has no connection").into())
 }
 
@@ -114,7 +114,7 @@ fn prefers_async(headers: &HeaderMap) -> bool {
     wishes.any(|wish| wish.eq_ignore_ascii_case("respond-async"))
 }
 
-fn answer_of(reply: Reply, visitor: &Visitor, headers: &HeaderMap) -> Response<Body> {
+fn answer_of(reply: Reply, visitor: &PeerInfo, headers: &HeaderMap) -> Response<Body> {
     let tag = reply.generation.and_then(|generation| tag(visitor, generation));
     let known = tag.as_ref().is_some_and(|tag| is_known(tag, headers));
     let verdict = reply.verdict.map(|code| HeaderValue::from_static(code.as_str()));
@@ -139,7 +139,7 @@ fn answer_of(reply: Reply, visitor: &Visitor, headers: &HeaderMap) -> Response<B
 }
 
 /// Entity tag that stays the same while nothing happens. It is weak: values that grow with time (uptime, CPU) do not affect it.
-fn tag(visitor: &Visitor, generation: u64) -> Option<HeaderValue> {
+fn tag(visitor: &PeerInfo, generation: u64) -> Option<HeaderValue> {
     let era = visitor.shared.era;
     HeaderValue::try_from(format!("W/\"{era:x}-{generation:x}\"")).ok()
 }

@@ -1,8 +1,8 @@
 //! Paths without an operation: the welcome page, health, metrics and the API description.
 
-use super::answer::{JSON, Refusal, TEXT, answer};
 use super::operation::visitor;
-use super::{caller, dashboard, openapi};
+use super::response::{JSON, Refusal, TEXT, answer};
+use super::{caller, legacy_dashboard, openapi};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT, VARY};
@@ -66,7 +66,8 @@ async fn numbers(request: Request<Body>, format: Format) -> Result<String, Refus
     let (parts, _) = request.into_parts();
     let visitor = visitor(&parts)?;
     let caller = caller::caller(&visitor, &parts.headers, Front::Rest)?;
-    let reply = visitor.dispatch(caller, dashboard::entry("daemon.metrics")?, json!({})).await?;
+    let reply =
+        visitor.dispatch(caller, legacy_dashboard::entry("daemon.metrics")?, json!({})).await?;
     let output = serde_json::from_str(&reply.text).map_err(|error| {
         OpError::new(Code::Internal, format!("cannot decode the metrics: {error}"))
     })?;

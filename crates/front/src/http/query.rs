@@ -3,13 +3,13 @@
 //! Everything in a query is text; the schema of the input gives the types. Text that does not fit its type is kept, and the
 //! operation reports the error.
 
-use super::answer::Refusal;
+use super::response::Refusal;
 use proctor_ops::table::Entry;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Maximum parameters of one address, which itself has a size limit.
-const MOST_PARAMETERS: usize = 1000;
+const MAX_PARAMETERS: usize = 1000;
 
 /// Type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,9 +113,9 @@ pub(super) fn names(query: &str) -> Vec<String> {
 
 fn pairs(query: &str) -> Result<Vec<(String, String)>, Refusal> {
     let parts: Vec<&str> = query.split('&').filter(|part| !part.is_empty()).collect();
-    if parts.len() > MOST_PARAMETERS {
+    if parts.len() > MAX_PARAMETERS {
         return Err(Refusal::bad_input(format!(
-            "too many parameters: the maximum is {MOST_PARAMETERS}"
+            "too many parameters: the maximum is {MAX_PARAMETERS}"
         )));
     }
     let wrong = || Refusal::bad_input("the query is not UTF-8 text in percent encoding");

@@ -1,8 +1,8 @@
 //! Table of routes: those from the table of operations, and the few without an operation.
 
-use super::answer::Refusal;
 use super::query::{self, Fields, Kind};
-use super::{dashboard, mcp, operation, pages};
+use super::response::Refusal;
+use super::{legacy_dashboard, mcp, operation, pages};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Method as HttpMethod, Request, Response, StatusCode};
@@ -20,7 +20,7 @@ pub struct Route {
     /// Path with a parameter as in `/api/v1/services/{name}`.
     pub path: String,
     pub entry: &'static Entry,
-    pub how: How,
+    pub how: RouteKind,
     /// Input field that the path parameter fills.
     pub fills: Option<&'static str>,
     pub(super) fields: Arc<Fields>,
@@ -36,7 +36,7 @@ impl Route {
 
 /// Kind of a route's response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum RouteKind {
     /// A single response.
     Once,
     /// A stream of responses.
@@ -64,16 +64,16 @@ fn of(entry: &'static Entry) -> Vec<Route> {
     let mut routes = Vec::new();
     if let Some(resource) = meta.resource {
         let fills = (!resource.fills.is_empty()).then_some(resource.fills);
-        routes.push(route(resource.method, resource.path.into(), How::Once, fills));
+        routes.push(route(resource.method, resource.path.into(), RouteKind::Once, fills));
         if follows(&fields) {
             let path = format!("{}/stream", resource.path);
-            routes.push(route(Method::Get, path, How::Stream, fills));
+            routes.push(route(Method::Get, path, RouteKind::Stream, fills));
         }
     }
     if meta.effect == Effect::Read {
-        routes.push(route(Method::Get, own.clone(), How::Once, None));
+        routes.push(route(Method::Get, own.clone(), RouteKind::Once, None));
     }
-    routes.push(route(Method::Post, own, How::Once, None));
+    routes.push(route(Method::Post, own, RouteKind::Once, None));
     routes
 }
 
@@ -88,7 +88,7 @@ pub(super) fn router() -> Router {
         let serve = move |request: Request<Body>| operation::serve(route, request);
         router = router.route(&route.path, on(filter(route.method), serve));
     }
-    dashboard::add(mcp::add(pages::add(router)))
+    legacy_dashboard::add(mcp::add(pages::add(router)))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_that_way)
 }

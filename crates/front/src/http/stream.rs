@@ -3,11 +3,11 @@
 //! A browser that lost its connection sends that id back as `Last-Event-ID` and misses nothing. The next page is read when the
 //! last one is sent, so a slow reader costs one page of memory. A reader that takes nothing for half a minute is dropped.
 
-use super::answer::{Refusal, answer};
 use super::caller;
-use super::connection::{Room, Visitor};
+use super::connection::{PeerInfo, RequestSlot};
+use super::response::{Refusal, answer};
 use super::route::Route;
-use crate::listen::Busy;
+use crate::listen::BusyGuard;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::Frame;
@@ -29,10 +29,10 @@ const KEEP_ALIVE: f64 = 15.0;
 /// Pause after a page was refused for lack of room.
 const LATER: Duration = Duration::from_secs(1);
 
-type Next = Pin<Box<dyn Future<Output = Said> + Send>>;
+type Next = Pin<Box<dyn Future<Output = StreamEvent> + Send>>;
 
 /// Outgoing data.
-enum Said {
+enum StreamEvent {
     Page(Bytes),
     /// An error, which ends the stream.
     LastWords(Bytes),
@@ -43,14 +43,14 @@ struct Pages {
     next: Option<Next>,
     source: Arc<Source>,
     leaving: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _room: Room,
-    _busy: Busy,
+    _room: RequestSlot,
+    _busy: BusyGuard,
 }
 
 /// Source of pages.
 struct Source {
     route: &'static Route,
-    visitor: Arc<Visitor>,
+    visitor: Arc<PeerInfo>,
     /// The caller is checked for each page, because a token may have been revoked.
     headers: HeaderMap,
     input: Mutex<Map<String, Value>>,
@@ -59,7 +59,7 @@ struct Source {
 /// Reads the first page before responding, so a refusal has its own status.
 pub(super) async fn begin(
     route: &'static Route,
-    visitor: Arc<Visitor>,
+    visitor: Arc<PeerInfo>,
     headers: &HeaderMap,
     mut input: Map<String, Value>,
 ) -> Result<Response<Body>, Refusal> {
@@ -75,7 +75,7 @@ pub(super) async fn begin(
     let source = Arc::new(Source { route, visitor, headers: headers.clone(), input });
     let first = source.event(&source.page().await?);
     source.lock().insert("wait".into(), json!(KEEP_ALIVE));
-    let next: Option<Next> = Some(Box::pin(std::future::ready(Said::Page(first))));
+    let next: Option<Next> = Some(Box::pin(std::future::ready(StreamEvent::Page(first))));
     let pages = Pages { next, source, leaving, _room: room, _busy: busy };
     let kind = HeaderValue::from_static("text/event-stream");
     Ok(answer(StatusCode::OK, kind, Body::new(pages)))
@@ -95,8 +95,8 @@ impl HttpBody for Pages {
         let Some(waiting) = self.next.as_mut() else { return Poll::Ready(None) };
         let Poll::Ready(said) = waiting.as_mut().poll(context) else { return Poll::Pending };
         let (text, after) = match said {
-            Said::Page(text) => (text, Some(next(&self.source))),
-            Said::LastWords(text) => (text, None),
+            StreamEvent::Page(text) => (text, Some(next(&self.source))),
+            StreamEvent::LastWords(text) => (text, None),
         };
         self.next = after;
         Poll::Ready(Some(Ok(Frame::data(text))))
@@ -108,7 +108,7 @@ fn next(source: &Arc<Source>) -> Next {
     Box::pin(async move {
         loop {
             match source.page().await {
-                Ok(reply) => return Said::Page(source.event(&reply)),
+                Ok(reply) => return StreamEvent::Page(source.event(&reply)),
                 Err(error) if matches!(error.code, Code::Busy | Code::RateLimited) => {
                     tokio::time::sleep(LATER).await;
                 }
@@ -147,7 +147,7 @@ impl Source {
     }
 }
 
-fn last_words(error: &OpError) -> Said {
+fn last_words(error: &OpError) -> StreamEvent {
     let text = serde_json::to_string(error).unwrap_or_default();
-    Said::LastWords(format!("event: error\ndata: {text}\n\n").into())
+    StreamEvent::LastWords(format!("event: error\ndata: {text}\n\n").into())
 }

@@ -14,14 +14,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
 /// Timeout of a TLS handshake.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub(super) struct Acceptor(TlsAcceptor);
 
 impl Acceptor {
     pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        match timeout(HANDSHAKE_WITHIN, self.0.accept(stream)).await {
+        match timeout(HANDSHAKE_TIMEOUT, self.0.accept(stream)).await {
             Ok(accepted) => accepted,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }

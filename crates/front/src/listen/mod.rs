@@ -3,13 +3,13 @@
 //!
 //! `seats` bounds the connections: a new one replaces the one that has been idle longest, so silent clients keep nobody out.
 
-mod seats;
+mod connection_slots;
 
-pub use seats::{Busy, Leave, Seat};
+pub use connection_slots::{BusyGuard, CloseWhen, ConnectionSlot};
 
-use proctor_core::config::listen::{Listeners, Place};
+pub(crate) use connection_slots::ConnectionSlots;
+use proctor_core::config::listen::{ListenAddress, Listeners};
 use proctor_sys::port;
-pub(crate) use seats::Seats;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -39,26 +39,26 @@ pub enum State {
 }
 
 /// An accepted connection.
-pub struct Guest {
+pub struct AcceptedConnection {
     pub stream: TcpStream,
     pub peer: SocketAddr,
     /// Local address of the connection.
     pub local: SocketAddr,
     /// Slot of the connection; dropping it frees the slot.
-    pub seat: Seat,
+    pub seat: ConnectionSlot,
 }
 
 /// Identity of a listener, and its reports.
 pub struct Listener<Report> {
     pub wanted: watch::Receiver<Arc<Listeners>>,
-    pub place: Box<dyn Fn(&Listeners) -> Place + Send + Sync>,
+    pub place: Box<dyn Fn(&Listeners) -> ListenAddress + Send + Sync>,
     pub report: Report,
 }
 
 /// Accepts connections as configured, until the future is dropped; their tasks end with it.
 pub async fn serve<Served>(
     listener: Listener<impl Fn(State)>,
-    connection: impl Fn(Guest) -> Served,
+    connection: impl Fn(AcceptedConnection) -> Served,
 ) -> Infallible
 where
     Served: Future<Output = ()> + Send + 'static,
@@ -73,7 +73,7 @@ where
     loop {
         let here = place(&wanted.borrow_and_update());
         // Dropping it asks clients at an old address to leave.
-        let seats = Seats::default();
+        let seats = ConnectionSlots::default();
         let moved = moved(
             &mut wanted,
             |wanted| place(wanted) != here,
@@ -112,8 +112,8 @@ async fn moved(
 }
 
 /// Returns a listener as soon as the address can be bound.
-async fn bind(place: Place, report: &impl Fn(State)) -> TcpListener {
-    let Place::At(address) = place else {
+async fn bind(place: ListenAddress, report: &impl Fn(State)) -> TcpListener {
+    let ListenAddress::At(address) = place else {
         report(State::Off);
         return std::future::pending().await;
     };
@@ -163,8 +163,8 @@ async fn why_not(address: SocketAddr, error: &io::Error) -> String {
 
 async fn accept<Served>(
     listener: &TcpListener,
-    seats: &Seats,
-    connection: &impl Fn(Guest) -> Served,
+    seats: &ConnectionSlots,
+    connection: &impl Fn(AcceptedConnection) -> Served,
     tasks: &mut JoinSet<()>,
 ) -> Infallible
 where
@@ -191,12 +191,15 @@ where
 }
 
 /// Accepts the next connection, if there is a free slot.
-async fn one(listener: &TcpListener, seats: &Seats) -> io::Result<Option<Guest>> {
+async fn one(
+    listener: &TcpListener,
+    seats: &ConnectionSlots,
+) -> io::Result<Option<AcceptedConnection>> {
     seats.room().await;
     let (stream, peer) = listener.accept().await?;
     let Some(seat) = seats.take() else { return Ok(None) };
     let local = stream.local_addr()?;
-    Ok(Some(Guest { stream, peer, local, seat }))
+    Ok(Some(AcceptedConnection { stream, peer, local, seat }))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ fn greeter(
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let report = move |state| states.send(state).unwrap();
-        let greet = |mut guest: Guest| async move {
+        let greet = |mut guest: AcceptedConnection| async move {
             guest.stream.write_all(b"hello").await.unwrap();
             guest.seat.leave().await;
         };
@@ -28,7 +28,7 @@ fn greeter(
     (tasks, heard)
 }
 
-fn at(place: Place) -> Arc<Listeners> {
+fn at(place: ListenAddress) -> Arc<Listeners> {
     Arc::new(Listeners { tcp: place, ..Listeners::OFF })
 }
 
@@ -52,15 +52,15 @@ async fn connect(address: SocketAddr) -> TcpStream {
 
 #[tokio::test]
 async fn a_listener_moves_and_those_at_the_old_place_are_asked_to_leave() {
-    let (want, place) = watch::channel(at(Place::At(ANY)));
+    let (want, place) = watch::channel(at(ListenAddress::At(ANY)));
     let (_tasks, mut heard) = greeter(place);
     let first = address(&mut heard).await;
     let mut old = connect(first).await;
-    want.send_replace(at(Place::Off));
+    want.send_replace(at(ListenAddress::Off));
     assert_eq!(next(&mut heard).await, State::Off);
     assert_eq!(timeout(LIMIT, old.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
     TcpStream::connect(first).await.unwrap_err();
-    want.send_replace(at(Place::At(ANY)));
+    want.send_replace(at(ListenAddress::At(ANY)));
     connect(address(&mut heard).await).await;
 }
 
@@ -68,7 +68,7 @@ async fn a_listener_moves_and_those_at_the_old_place_are_asked_to_leave() {
 async fn a_taken_port_is_a_problem_that_names_who_has_it_and_goes_away_by_itself() {
     let other = std::net::TcpListener::bind(ANY).unwrap();
     let taken = other.local_addr().unwrap();
-    let (_want, place) = watch::channel(at(Place::At(taken)));
+    let (_want, place) = watch::channel(at(ListenAddress::At(taken)));
     let (_tasks, mut heard) = greeter(place);
     let State::Trouble(why) = next(&mut heard).await else { panic!("it listens on a taken port") };
     let own = format!("(pid {})", std::process::id());
@@ -79,12 +79,12 @@ async fn a_taken_port_is_a_problem_that_names_who_has_it_and_goes_away_by_itself
 
 #[tokio::test]
 async fn more_connections_than_seats_push_out_the_oldest_idle_one() {
-    let seats = Seats::of(2);
+    let seats = ConnectionSlots::of(2);
     let listener = TcpListener::bind(ANY).await.unwrap();
     let at = listener.local_addr().unwrap();
     let ended = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
-    let connection = |mut guest: Guest| {
+    let connection = |mut guest: AcceptedConnection| {
         let ended = Arc::clone(&ended);
         async move {
             guest.stream.write_all(b"hello").await.unwrap();

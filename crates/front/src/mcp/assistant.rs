@@ -1,14 +1,14 @@
 //! The MCP handler: passes the requests of an assistant to tools, resources and prompts.
 
-use super::answer;
-use super::call::{self, Call, Progress};
-use super::door::{Door, Presented, Speaker};
+use super::call::{self, Progress, ToolCall};
 use super::http::SESSION;
 use super::instructions::instructions;
+use super::operation_caller::{OperationCaller, PresentedToken, RequestCaller};
 use super::project::KnownProject;
-use super::sessions::{Followed, Sessions};
+use super::resource_updates::ResourceUpdates;
+use super::sessions::{Sessions, Subscriptions};
 use super::tasks::Tasks;
-use super::watch::Watches;
+use super::tool_reply;
 use super::{prompts, resources, schema};
 use axum::http::request::Parts;
 use proctor_core::access::ClientName;
@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Maximum bytes of a page of text: it fits into a reply with its notes.
-const LARGEST_PAGE: u64 = 24_000;
+const MAX_PAGE_BYTES: u64 = 24_000;
 
 /// Milliseconds that lists of tools and prompts may be cached; they change only with another Proctor.
 const LISTS_KEEP: u64 = 300_000;
@@ -48,15 +48,15 @@ const SETS_KEEP: Duration = Duration::from_secs(10);
 const TASK_AFTER: Duration = Duration::from_secs(5);
 
 /// Time of the last read, and its result.
-type Known = Option<(Instant, Vec<Toolset>)>;
+type CachedServices = Option<(Instant, Vec<Toolset>)>;
 
 /// State shared by all conversations of one door.
-pub(super) struct House {
-    pub(super) door: Box<dyn Door>,
+pub(super) struct SharedState {
+    pub(super) door: Box<dyn OperationCaller>,
     /// Toolsets offered by default; `None` takes those of the configuration.
     pub(super) sets: Option<Vec<Toolset>>,
     /// Toolsets of the configuration at the last read.
-    pub(super) configured: Mutex<Known>,
+    pub(super) configured: Mutex<CachedServices>,
     /// True if the caller is on this machine and in our folder.
     pub(super) here: bool,
     /// Maximum duration of a call.
@@ -68,29 +68,33 @@ pub(super) struct House {
 
 /// One conversation.
 #[derive(Clone)]
-pub(super) struct Assistant {
-    pub(super) house: Arc<House>,
-    watches: Arc<Watches>,
+pub(super) struct Conversation {
+    pub(super) house: Arc<SharedState>,
+    watches: Arc<ResourceUpdates>,
     project: Arc<KnownProject>,
 }
 
-impl Assistant {
-    pub(super) fn new(house: Arc<House>) -> Assistant {
-        Assistant { house, watches: Arc::default(), project: Arc::default() }
+impl Conversation {
+    pub(super) fn new(house: Arc<SharedState>) -> Conversation {
+        Conversation { house, watches: Arc::default(), project: Arc::default() }
     }
 
     /// Performs an operation for the speaker.
     pub(super) async fn ask(
         &self,
-        speaker: &Speaker,
+        speaker: &RequestCaller,
         operation: &str,
         input: Value,
     ) -> Result<Value, OpError> {
-        self.house.door.call(speaker, super::door::entry(operation)?, input).await
+        self.house.door.call(speaker, super::operation_caller::entry(operation)?, input).await
     }
 
     /// Stores the subscriptions of the session of a request.
-    fn follow(&self, context: &RequestContext<RoleServer>, change: impl FnOnce(&mut Followed)) {
+    fn follow(
+        &self,
+        context: &RequestContext<RoleServer>,
+        change: impl FnOnce(&mut Subscriptions),
+    ) {
         let parts = context.extensions.get::<Parts>();
         let session = parts.and_then(|parts| parts.headers.get(SESSION)?.to_str().ok());
         if let (Some(sessions), Some(session)) = (&self.house.sessions, session) {
@@ -101,9 +105,9 @@ impl Assistant {
     /// Restores the subscriptions that a session had at the previous daemon.
     fn resume(&self, session: &str, context: &RequestContext<RoleServer>) {
         let Some(sessions) = &self.house.sessions else { return };
-        let Followed { uris, list, level } = sessions.followed(session);
+        let Subscriptions { uris, list, level } = sessions.followed(session);
         let (speaker, peer) = (speaker(context), &context.peer);
-        for place in uris.iter().filter_map(|uri| resources::Place::parse(uri)) {
+        for place in uris.iter().filter_map(|uri| resources::ResourceAddress::parse(uri)) {
             // The number of subscriptions was checked before.
             let _ = self.watches.begin(self.house.clone(), peer.clone(), speaker.clone(), place);
         }
@@ -152,16 +156,16 @@ impl Assistant {
     }
 }
 
-impl House {
+impl SharedState {
     /// Returns the toolsets of the configuration; none if nothing runs.
-    async fn configured(&self, speaker: &Speaker) -> Vec<Toolset> {
+    async fn configured(&self, speaker: &RequestCaller) -> Vec<Toolset> {
         if let Some((at, sets)) = self.known().clone()
             && at.elapsed() < SETS_KEEP
         {
             return sets;
         }
         let usual = || Toolset::USUAL.to_vec();
-        let Ok(entry) = super::door::entry("daemon.status") else { return usual() };
+        let Ok(entry) = super::operation_caller::entry("daemon.status") else { return usual() };
         let Ok(status) = self.door.glance(speaker, entry, json!({})).await else { return usual() };
         let names = status["toolsets"].as_array().map(Vec::as_slice).unwrap_or_default();
         let named = names.iter().filter_map(|name| name.as_str()?.parse().ok());
@@ -171,12 +175,12 @@ impl House {
         sets
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, CachedServices> {
         self.configured.lock().expect("nothing panics in between")
     }
 }
 
-pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
+pub(super) fn speaker(context: &RequestContext<RoleServer>) -> RequestCaller {
     let client = context.client_info().and_then(|info| ClientName::parse(&info.name));
     let parts = context.extensions.get::<Parts>();
     let caller = parts.and_then(|parts| parts.extensions.get::<Caller>()).cloned();
@@ -184,8 +188,8 @@ pub(super) fn speaker(context: &RequestContext<RoleServer>) -> Speaker {
         let front = caller.front;
         caller.through(front, client.clone())
     });
-    let token = parts.and_then(|parts| parts.extensions.get::<Presented>()).cloned();
-    Speaker { caller, client, token }
+    let token = parts.and_then(|parts| parts.extensions.get::<PresentedToken>()).cloned();
+    RequestCaller { caller, client, token }
 }
 
 /// Converts an error of a request that is not a tool call.
@@ -222,14 +226,14 @@ fn input(tool: &Tool, given: Option<Map<String, Value>>) -> Map<String, Value> {
     }
     // Lines that do not fit into the text would be skipped by its own cursor.
     if let Some(bytes) = input.get_mut("max_bytes")
-        && bytes.as_u64().is_some_and(|bytes| bytes > LARGEST_PAGE)
+        && bytes.as_u64().is_some_and(|bytes| bytes > MAX_PAGE_BYTES)
     {
-        *bytes = json!(LARGEST_PAGE);
+        *bytes = json!(MAX_PAGE_BYTES);
     }
     input
 }
 
-impl ServerHandler for Assistant {
+impl ServerHandler for Conversation {
     #[expect(deprecated, reason = "clients of the handshake era still use logging")]
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
@@ -300,7 +304,7 @@ impl ServerHandler for Assistant {
             false => None,
         };
         let ct = context.ct.clone();
-        let call = Call {
+        let call = ToolCall {
             house: Arc::clone(&self.house),
             tool,
             speaker: speaker.clone(),
@@ -314,7 +318,7 @@ impl ServerHandler for Assistant {
             return answered(tool, call, offered).await.map(Into::into);
         }
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let call = Call { told_to_stop: Box::pin(async move { drop(stopped.await) }), ..call };
+        let call = ToolCall { told_to_stop: Box::pin(async move { drop(stopped.await) }), ..call };
         let mut work: Pin<Box<dyn Future<Output = _> + Send>> =
             Box::pin(answered(tool, call, offered));
         tokio::select! {
@@ -417,7 +421,7 @@ impl ServerHandler for Assistant {
     ) -> Option<SubscriptionFilter> {
         let uris = requested.resource_subscriptions.iter().flatten();
         let known: Vec<String> =
-            uris.filter(|uri| resources::Place::parse(uri).is_some()).cloned().collect();
+            uris.filter(|uri| resources::ResourceAddress::parse(uri).is_some()).cloned().collect();
         let mut accepted = SubscriptionFilter::builder().resource_subscriptions(known);
         if requested.resources_list_changed == Some(true) {
             accepted = accepted.resources_list_changed();
@@ -426,7 +430,7 @@ impl ServerHandler for Assistant {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        super::watch::listen(self, context).await;
+        super::resource_updates::listen(self, context).await;
         Ok(())
     }
 
@@ -451,7 +455,7 @@ impl ServerHandler for Assistant {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let place = resources::Place::parse(&request.uri)
+        let place = resources::ResourceAddress::parse(&request.uri)
             .ok_or_else(|| resources::unknown(&request.uri))?;
         let speaker = speaker(&context);
         self.watches.begin(self.house.clone(), context.peer.clone(), speaker, place)?;
@@ -473,11 +477,11 @@ impl ServerHandler for Assistant {
 /// Converts the result of a call to a response.
 async fn answered(
     tool: &'static Tool,
-    call: Call,
+    call: ToolCall,
     offered: Vec<Toolset>,
 ) -> Result<CallToolResult, ErrorData> {
     match call.run().await {
-        Ok(outcome) => Ok(answer::answer(tool, outcome, &offered)),
-        Err(error) => answer::failed(tool, error, &offered),
+        Ok(outcome) => Ok(tool_reply::answer(tool, outcome, &offered)),
+        Err(error) => tool_reply::failed(tool, error, &offered),
     }
 }

@@ -3,10 +3,10 @@
 //! Clients have a timeout of a minute, so no call takes longer: a wait is cut short and can be repeated, and a long operation
 //! continues in the background, followed by its id. A client that supports tasks waits as long as it likes.
 
-use super::answer::Outcome;
-use super::assistant::House;
-use super::door::{Answer, Speaker, entry};
+use super::assistant::SharedState;
+use super::operation_caller::{Answer, RequestCaller, entry};
 use super::project::Project;
+use super::tool_reply::Outcome;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::Effect;
 use proctor_ops::tools::Tool;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Maximum duration of a call. Clients wait for a minute.
-pub(super) const PATIENCE: Duration = Duration::from_secs(50);
+pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// Default wait in seconds.
 const USUAL_WAIT: f64 = 45.0;
@@ -30,10 +30,10 @@ const TICK: Duration = Duration::from_secs(5);
 /// Input fields with the length of a wait.
 const WAITS: [&str; 2] = ["wait", "timeout"];
 
-pub(super) struct Call {
-    pub(super) house: Arc<House>,
+pub(super) struct ToolCall {
+    pub(super) house: Arc<SharedState>,
     pub(super) tool: &'static Tool,
-    pub(super) speaker: Speaker,
+    pub(super) speaker: RequestCaller,
     pub(super) input: Map<String, Value>,
     /// Folders of the conversation, if it is on this machine.
     pub(super) project: Option<Project>,
@@ -60,7 +60,7 @@ impl Progress {
     }
 }
 
-impl Call {
+impl ToolCall {
     /// Performs the call. Dropping it ends a wait; a change continues, unless the client cancels it.
     pub(super) async fn run(mut self) -> Result<Outcome, OpError> {
         let meta = &self.tool.entry().meta;
@@ -123,7 +123,7 @@ impl Call {
         self.input.entry("timeout").or_insert(json!(USUAL_WAIT));
         self.hurry();
         let seconds = self.input.get("timeout").and_then(Value::as_f64).unwrap_or(USUAL_WAIT);
-        let whole = Duration::try_from_secs_f64(seconds).unwrap_or(PATIENCE);
+        let whole = Duration::try_from_secs_f64(seconds).unwrap_or(CALL_TIMEOUT);
         let deadline = Instant::now() + whole;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -175,7 +175,7 @@ impl Call {
         let mut seen = 0;
         loop {
             let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            let wait = left.unwrap_or(PATIENCE).as_secs_f64();
+            let wait = left.unwrap_or(CALL_TIMEOUT).as_secs_f64();
             let mut input = json!({ "operation": operation, "wait": wait });
             if self.progress.is_some() {
                 input["seen"] = json!(seen);

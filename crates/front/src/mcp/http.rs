@@ -1,14 +1,14 @@
 //! MCP over HTTP at `/mcp`: the SDK's transport with the guard, tokens and limits of HTTP.
 
-use super::assistant::{Assistant, House};
-use super::call::PATIENCE;
-use super::door::Direct;
-use super::lines;
-use super::listeners::Listeners;
+use super::assistant::{Conversation, SharedState};
+use super::call::CALL_TIMEOUT;
+use super::operation_caller::InProcessCaller;
 use super::resumable_sessions::ResumableSessions;
+use super::session_listeners::Listeners;
 use super::sessions::{MAX_SESSIONS, Sessions, Store};
+use super::stdio_lines;
 use super::tasks::Tasks;
-use crate::local::Dispatch;
+use crate::unix_socket::Dispatch;
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
@@ -34,7 +34,7 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const JSON: &str = "application/json";
 
 /// Maximum message: the largest input of an operation, escaped.
-pub(crate) const LARGEST: usize = 8 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 8 << 20;
 
 /// Time after which an unused session leaves memory; its file brings it back on the next use.
 const IDLE: Duration = Duration::from_secs(10 * 60);
@@ -54,12 +54,12 @@ impl Endpoint {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = Some(IDLE);
         let manager = Arc::new(ResumableSessions::new(local));
-        let house = Arc::new(House {
-            door: Box::new(Direct(dispatch)),
+        let house = Arc::new(SharedState {
+            door: Box::new(InProcessCaller(dispatch)),
             sets: None,
             configured: Mutex::default(),
             here: false,
-            patience: PATIENCE,
+            patience: CALL_TIMEOUT,
             tasks: Tasks::default(),
             sessions: Some(Arc::clone(&sessions)),
         });
@@ -67,11 +67,11 @@ impl Endpoint {
         let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
-            .with_max_request_body_bytes(LARGEST);
+            .with_max_request_body_bytes(MAX_MESSAGE_BYTES);
         config.session_store = Some(Arc::new(Store(Arc::clone(&sessions))));
         #[cfg(feature = "fixtures")]
         let own = Arc::clone(&house);
-        let assistant = move || Assistant::new(Arc::clone(&house));
+        let assistant = move || Conversation::new(Arc::clone(&house));
         #[cfg(feature = "fixtures")]
         if super::fixture::are_wanted() {
             let around = super::fixture::around(assistant, Arc::clone(&manager.local), own);
@@ -188,7 +188,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// Response to a body that the SDK would report as the wrong content type: invalid JSON, or no message.
 fn unreadable(body: &[u8]) -> Response<Body> {
-    let answer = serde_json::to_string(&lines::refusal(body)).unwrap_or_default();
+    let answer = serde_json::to_string(&stdio_lines::refusal(body)).unwrap_or_default();
     let mut response = Response::new(Body::from(answer));
     *response.status_mut() = StatusCode::BAD_REQUEST;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(JSON));

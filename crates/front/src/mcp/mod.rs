@@ -7,31 +7,31 @@
 //! The SDK implements both eras of the protocol: the handshake with sessions, and self-contained requests. This module adds
 //! short replies, cursors, waiting instead of polling, and a handle for calls that take longer than a client waits.
 
-mod answer;
 mod answer_cache;
 mod assistant;
 mod call;
-pub(crate) mod door;
+mod daemon_connection;
 #[cfg(feature = "fixtures")]
 mod fixture;
 pub(crate) mod http;
 mod instructions;
-mod lines;
-mod listeners;
-mod messages;
+mod log_messages;
 mod missing_facts;
+pub(crate) mod operation_caller;
 mod project;
 mod prompts;
 mod reference;
-mod remote;
+mod resource_updates;
 mod resources;
 mod resumable_sessions;
 mod schema;
+mod session_listeners;
 mod sessions;
 pub(crate) mod stdio;
+mod stdio_lines;
 mod tasks;
 mod tool_names;
-mod watch;
+mod tool_reply;
 
 pub use reference::reference;
 pub use schema::tools;

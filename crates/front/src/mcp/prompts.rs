@@ -1,7 +1,7 @@
 //! Prompts for frequent tasks of assistants, filled with the known state.
 
-use super::assistant::{Assistant, refusal};
-use super::door::Speaker;
+use super::assistant::{Conversation, refusal};
+use super::operation_caller::RequestCaller;
 use super::resources;
 use proctor_core::name::ServiceName;
 use proctor_ops::error::OpError;
@@ -44,8 +44,8 @@ pub(super) fn takes(prompt: &str, argument: &str) -> bool {
 }
 
 pub(super) async fn get(
-    assistant: &Assistant,
-    speaker: &Speaker,
+    assistant: &Conversation,
+    speaker: &RequestCaller,
     prompt: &str,
     arguments: &JsonObject,
 ) -> Result<GetPromptResult, ErrorData> {
@@ -72,8 +72,8 @@ fn said(about: String, text: String) -> GetPromptResult {
 }
 
 async fn diagnose(
-    assistant: &Assistant,
-    speaker: &Speaker,
+    assistant: &Conversation,
+    speaker: &RequestCaller,
     name: &ServiceName,
 ) -> Result<String, OpError> {
     let status = assistant.ask(speaker, "service.status", json!({ "names": [name] })).await?;

@@ -1,11 +1,11 @@
 //! Services as resources: their status and their output.
 
-use super::assistant::{Assistant, refusal};
-use super::door::Speaker;
+use super::assistant::{Conversation, refusal};
+use super::operation_caller::RequestCaller;
 use proctor_core::name::ServiceName;
 use proctor_ops::error::OpError;
-use proctor_ops::show::{Page, unpainted};
 use proctor_ops::table::find;
+use proctor_ops::text_output::{Page, unpainted};
 use rmcp::model::{
     CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData, ListResourceTemplatesResult,
     ListResourcesResult, ReadResourceResult, Reference, Resource, ResourceContents,
@@ -22,46 +22,46 @@ const PAGE: usize = 100;
 const LINES: usize = 200;
 
 /// Maximum bytes of these lines.
-const MOST: usize = 16_000;
+const MAX_RESOURCE_BYTES: usize = 16_000;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
 /// Object of a URI.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ResourceAddress {
     All,
     Status(ServiceName),
     Logs(ServiceName),
 }
 
-impl Place {
-    pub(super) fn parse(uri: &str) -> Option<Place> {
+impl ResourceAddress {
+    pub(super) fn parse(uri: &str) -> Option<ResourceAddress> {
         let rest = match uri.strip_prefix(ALL)? {
-            "" => return Some(Place::All),
+            "" => return Some(ResourceAddress::All),
             rest => rest.strip_prefix('/')?,
         };
         let (name, what) = rest.split_once('/')?;
         let name = ServiceName::parse(&name.replace("%40", "@")).ok()?;
         match what {
-            "status" => Some(Place::Status(name)),
-            "logs" => Some(Place::Logs(name)),
+            "status" => Some(ResourceAddress::Status(name)),
+            "logs" => Some(ResourceAddress::Logs(name)),
             _ => None,
         }
     }
 
     pub(super) fn uri(&self) -> String {
         match self {
-            Place::All => ALL.into(),
-            Place::Status(name) => format!("{ALL}/{name}/status"),
-            Place::Logs(name) => format!("{ALL}/{name}/logs"),
+            ResourceAddress::All => ALL.into(),
+            ResourceAddress::Status(name) => format!("{ALL}/{name}/status"),
+            ResourceAddress::Logs(name) => format!("{ALL}/{name}/logs"),
         }
     }
 
     pub(super) fn service(&self) -> Option<&ServiceName> {
         match self {
-            Place::All => None,
-            Place::Status(name) | Place::Logs(name) => Some(name),
+            ResourceAddress::All => None,
+            ResourceAddress::Status(name) | ResourceAddress::Logs(name) => Some(name),
         }
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn unknown(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(message, Some(json!({ "uri": uri })))
 }
 
-async fn names(assistant: &Assistant, speaker: &Speaker) -> Result<Vec<String>, OpError> {
+async fn names(assistant: &Conversation, speaker: &RequestCaller) -> Result<Vec<String>, OpError> {
     let list = assistant.ask(speaker, "service.list", json!({ "no_usage": true })).await?;
     let services = list["services"].as_array().cloned().unwrap_or_default();
     Ok(services
@@ -82,8 +82,8 @@ async fn names(assistant: &Assistant, speaker: &Speaker) -> Result<Vec<String>, 
 
 /// Lists all services as one resource, then two resources for each. The cursor is the last name of the previous page.
 pub(super) async fn list(
-    assistant: &Assistant,
-    speaker: &Speaker,
+    assistant: &Conversation,
+    speaker: &RequestCaller,
     after: Option<&str>,
 ) -> Result<ListResourcesResult, ErrorData> {
     let mut names = names(assistant, speaker).await.map_err(refusal)?;
@@ -124,27 +124,27 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
 }
 
 pub(super) async fn read(
-    assistant: &Assistant,
-    speaker: &Speaker,
+    assistant: &Conversation,
+    speaker: &RequestCaller,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let place = Place::parse(uri).ok_or_else(|| unknown(uri))?;
+    let place = ResourceAddress::parse(uri).ok_or_else(|| unknown(uri))?;
     let (text, kind) = match &place {
-        Place::All => {
+        ResourceAddress::All => {
             (facts(assistant, speaker, "service.list", json!({ "no_usage": true })).await, JSON)
         }
-        Place::Status(name) => {
+        ResourceAddress::Status(name) => {
             (facts(assistant, speaker, "service.status", json!({ "names": [name] })).await, JSON)
         }
-        Place::Logs(name) => (output(assistant, speaker, name).await, TEXT),
+        ResourceAddress::Logs(name) => (output(assistant, speaker, name).await, TEXT),
     };
     let contents = ResourceContents::text(text.map_err(refusal)?, uri).with_mime_type(kind);
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
 async fn facts(
-    assistant: &Assistant,
-    speaker: &Speaker,
+    assistant: &Conversation,
+    speaker: &RequestCaller,
     operation: &str,
     input: Value,
 ) -> Result<String, OpError> {
@@ -153,19 +153,20 @@ async fn facts(
 
 /// Returns the last lines, as shown to people.
 pub(super) async fn output(
-    assistant: &Assistant,
-    speaker: &Speaker,
+    assistant: &Conversation,
+    speaker: &RequestCaller,
     name: &ServiceName,
 ) -> Result<String, OpError> {
     // A service without output is still known.
     assistant.ask(speaker, "service.status", json!({ "names": [name], "no_usage": true })).await?;
-    let input = json!({ "services": [name], "tail": LINES, "fold": true, "max_bytes": MOST });
+    let input =
+        json!({ "services": [name], "tail": LINES, "fold": true, "max_bytes": MAX_RESOURCE_BYTES });
     shown(&assistant.ask(speaker, "log.read", input).await?, "log.read")
 }
 
 /// Renders a response for people.
 pub(super) fn shown(answer: &Value, operation: &str) -> Result<String, OpError> {
-    let mut page = Page::new(proctor_ops::moment::zone);
+    let mut page = Page::new(proctor_ops::timestamps::zone);
     if let Some(entry) = find(operation) {
         entry.show(answer, &mut page)?;
     }
@@ -174,8 +175,8 @@ pub(super) fn shown(answer: &Value, operation: &str) -> Result<String, OpError> 
 
 /// Completes names of services.
 pub(super) async fn complete(
-    assistant: &Assistant,
-    speaker: &Speaker,
+    assistant: &Conversation,
+    speaker: &RequestCaller,
     request: &CompleteRequestParams,
 ) -> Result<CompleteResult, ErrorData> {
     let known = match &request.r#ref {
@@ -207,7 +208,7 @@ mod tests {
         for uri in
             ["proctor://services", "proctor://services/web/status", "proctor://services/web@2/logs"]
         {
-            assert_eq!(Place::parse(uri).unwrap().uri(), uri);
+            assert_eq!(ResourceAddress::parse(uri).unwrap().uri(), uri);
         }
         for uri in [
             "",
@@ -219,7 +220,7 @@ mod tests {
             "file:///etc/passwd",
             "proctor://services/web/logs/",
         ] {
-            assert_eq!(Place::parse(uri), None, "{uri}");
+            assert_eq!(ResourceAddress::parse(uri), None, "{uri}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use proctor_ops::tools::fields::{shown_as, words};
 use proctor_ops::tools::{TOOLS, Tool as Described, Toolset};
-use proctor_sys::memory;
+use proctor_sys::allocator;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ pub fn tools(sets: &[Toolset]) -> Vec<Tool> {
     let tools = offered.map(|at| kept(at).clone()).collect();
     if first {
         // Making them takes several times their own memory.
-        memory::give_back();
+        allocator::give_back();
     }
     tools
 }
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     /// Maximum size of the default list in each conversation: some 6,000 tokens.
-    const MOST_BYTES: usize = 24 << 10;
+    const MAX_BYTES: usize = 24 << 10;
 
     fn size(sets: &[Toolset]) -> usize {
         serde_json::to_string(&tools(sets)).unwrap().len()
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn the_usual_list_is_short() {
         let size = size(&Toolset::USUAL);
-        assert!(size <= MOST_BYTES, "{size} bytes");
+        assert!(size <= MAX_BYTES, "{size} bytes");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use proctor_core::home::{FolderRule, OwnFolder};
 use proctor_ops::operation::Principal;
-use proctor_sys::{file, own_folder};
+use proctor_sys::{own_folder, small_file};
 use rmcp::model::LoggingLevel;
 use rmcp::transport::streamable_http_server::session::{
     SessionState, SessionStore, SessionStoreError,
@@ -25,7 +25,7 @@ pub(super) const MAX_SESSIONS: usize = 256;
 const MAX_SHARE: usize = MAX_SESSIONS / 4;
 
 /// Maximum size of a client's initialize request.
-const LARGEST: u64 = 64 << 10;
+const MAX_SESSION_BYTES: u64 = 64 << 10;
 
 const RULE: FolderRule = OwnFolder::McpSessions.rule();
 
@@ -39,18 +39,18 @@ pub(super) struct Sessions {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredSession {
     /// Owner; empty until known.
     owner: String,
     state: SessionState,
     #[serde(default)]
-    followed: Followed,
+    followed: Subscriptions,
 }
 
 /// Subscriptions of a client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Followed {
+pub(super) struct Subscriptions {
     /// Resources with change notifications.
     pub(super) uris: BTreeSet<String>,
     /// True for notifications about the list of resources.
@@ -134,17 +134,17 @@ impl Sessions {
         drop(owners);
         self.used().insert(id.to_owned(), (owner.clone(), Instant::now()));
         if let Some(kept) = self.read(id) {
-            self.write(id, &Kept { owner, ..kept });
+            self.write(id, &StoredSession { owner, ..kept });
         }
     }
 
     /// Returns the subscriptions of a session.
-    pub(super) fn followed(&self, id: &str) -> Followed {
+    pub(super) fn followed(&self, id: &str) -> Subscriptions {
         self.read(id).map(|kept| kept.followed).unwrap_or_default()
     }
 
     /// Changes the subscriptions of a session.
-    pub(super) fn follow(&self, id: &str, change: impl FnOnce(&mut Followed)) {
+    pub(super) fn follow(&self, id: &str, change: impl FnOnce(&mut Subscriptions)) {
         let Some(mut kept) = self.read(id) else { return };
         let before = kept.followed.clone();
         change(&mut kept.followed);
@@ -157,19 +157,19 @@ impl Sessions {
         self.owners().remove(id);
     }
 
-    fn read(&self, id: &str) -> Option<Kept> {
+    fn read(&self, id: &str) -> Option<StoredSession> {
         let path = self.path(id)?;
-        serde_json::from_slice(&file::read_small(&path, LARGEST).ok()?).ok()
+        serde_json::from_slice(&small_file::read_small(&path, MAX_SESSION_BYTES).ok()?).ok()
     }
 
     /// Writes the file of a session. On an error the session lasts until our end.
-    fn write(&self, id: &str, kept: &Kept) {
+    fn write(&self, id: &str, kept: &StoredSession) {
         let Some(path) = self.path(id) else { return };
         let Ok(bytes) = serde_json::to_vec(kept) else { return };
-        if bytes.len() as u64 > LARGEST {
+        if bytes.len() as u64 > MAX_SESSION_BYTES {
             return;
         }
-        if let Err(error) = self.make_folder().and_then(|()| file::replace(&path, &bytes)) {
+        if let Err(error) = self.make_folder().and_then(|()| small_file::replace(&path, &bytes)) {
             tracing::debug!(%error, "cannot store a session");
         }
     }
@@ -218,7 +218,7 @@ impl Sessions {
             let most = by_owner.values_mut().max_by_key(|paths| paths.len());
             let Some(path) = most.and_then(VecDeque::pop_front) else { return };
             // Retried with the next session.
-            let _ = file::remove(&path);
+            let _ = small_file::remove(&path);
             too_many -= 1;
         }
     }
@@ -239,7 +239,11 @@ impl SessionStore for Store {
         self.0.forget_oldest();
         self.0.write(
             id,
-            &Kept { owner: String::new(), state: state.clone(), followed: Followed::default() },
+            &StoredSession {
+                owner: String::new(),
+                state: state.clone(),
+                followed: Subscriptions::default(),
+            },
         );
         Ok(())
     }
@@ -247,7 +251,7 @@ impl SessionStore for Store {
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
         if let Some(path) = self.0.path(id) {
             // A missing file is fine.
-            let _ = file::remove(&path);
+            let _ = small_file::remove(&path);
         }
         self.0.ended(id);
         Ok(())

@@ -1,9 +1,9 @@
 //! `proctor mcp`: one conversation over stdin and stdout, served by the shared daemon. Ends with its input.
 
-use super::assistant::{Assistant, House};
-use super::call::PATIENCE;
-use super::lines::Lines;
-use super::remote::Remote;
+use super::assistant::{Conversation, SharedState};
+use super::call::CALL_TIMEOUT;
+use super::daemon_connection::DaemonConnection;
+use super::stdio_lines::Lines;
 use super::tasks::Tasks;
 use crate::cli::Launch;
 use proctor_core::home::Home;
@@ -26,23 +26,23 @@ pub(crate) fn serve(
     let runtime = runtime.map_err(|error| {
         OpError::new(Code::Failed, format!("cannot start the runtime: {error}"))
     })?;
-    let door = Box::new(Remote::new(home, launch));
-    let house = House {
+    let door = Box::new(DaemonConnection::new(home, launch));
+    let house = SharedState {
         door,
         sets,
         configured: Mutex::default(),
         here: true,
-        patience: patience.unwrap_or(PATIENCE),
+        patience: patience.unwrap_or(CALL_TIMEOUT),
         tasks: Tasks::default(),
         sessions: None,
     };
-    let served = runtime.block_on(conversation(Assistant::new(Arc::new(house))));
+    let served = runtime.block_on(conversation(Conversation::new(Arc::new(house))));
     // A blocked read of stdin must not keep us here.
     runtime.shutdown_background();
     served
 }
 
-async fn conversation(assistant: Assistant) -> Result<(), OpError> {
+async fn conversation(assistant: Conversation) -> Result<(), OpError> {
     wait_where_nothing_is();
     let (read, write) = stdio_pipes();
     match serve_server(assistant, Lines::new(read, write)).await {

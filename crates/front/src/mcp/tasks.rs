@@ -1,6 +1,6 @@
 //! Calls that continue as tasks of the protocol, for clients that support them. Each belongs to its caller.
 
-use super::door::Speaker;
+use super::operation_caller::RequestCaller;
 use rmcp::model::{CallToolResult, ErrorData, GetTaskResult, Task};
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 /// Maximum tasks, including ended ones that are still kept. Each holds its response.
-const MOST: usize = 256;
+const MAX_TASKS: usize = 256;
 
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<CallToolResult, ErrorData>> + Send>>;
 
@@ -20,7 +20,7 @@ pub(super) struct Tasks {
 }
 
 /// Returns the owner of a task: the token or the user, not the program, whose name is not verified.
-fn owner(speaker: &Speaker) -> String {
+fn owner(speaker: &RequestCaller) -> String {
     speaker.caller.as_ref().map(|caller| format!("{:?}", caller.principal)).unwrap_or_default()
 }
 
@@ -41,7 +41,7 @@ impl Tasks {
     /// Starts a task. `stop` is dropped when the client cancels it.
     pub(super) fn begin(
         &self,
-        speaker: &Speaker,
+        speaker: &RequestCaller,
         what: &str,
         work: Work,
         stop: oneshot::Sender<()>,
@@ -61,7 +61,7 @@ impl Tasks {
             })
         });
         let mut owners = self.owners();
-        if owners.len() >= MOST {
+        if owners.len() >= MAX_TASKS {
             owners.retain(|id, _| self.manager.get_task(id).is_ok());
         }
         owners.insert(task.task_id.clone(), owner(speaker));
@@ -70,21 +70,25 @@ impl Tasks {
 
     /// Returns true if no further task can start.
     pub(super) fn is_full(&self) -> bool {
-        self.manager.running_task_count() >= MOST
+        self.manager.running_task_count() >= MAX_TASKS
     }
 
-    pub(super) fn get(&self, speaker: &Speaker, id: &str) -> Result<GetTaskResult, ErrorData> {
+    pub(super) fn get(
+        &self,
+        speaker: &RequestCaller,
+        id: &str,
+    ) -> Result<GetTaskResult, ErrorData> {
         self.check(speaker, id)?;
         self.manager.get_task(id).map(GetTaskResult::new)
     }
 
-    pub(super) fn cancel(&self, speaker: &Speaker, id: &str) -> Result<(), ErrorData> {
+    pub(super) fn cancel(&self, speaker: &RequestCaller, id: &str) -> Result<(), ErrorData> {
         self.check(speaker, id)?;
         self.manager.cancel_task(id)
     }
 
     /// Checks the owner; a foreign task looks like a missing one.
-    fn check(&self, speaker: &Speaker, id: &str) -> Result<(), ErrorData> {
+    fn check(&self, speaker: &RequestCaller, id: &str) -> Result<(), ErrorData> {
         match self.owners().get(id) {
             Some(whose) if *whose == owner(speaker) => Ok(()),
             Some(_) | None => Err(ErrorData::invalid_params(format!("unknown task '{id}'"), None)),

@@ -3,14 +3,14 @@
 //! It is idle while no request is in progress, even with a partial line: a client that sends a byte now and then is closed first
 //! when others come. A change is finished even if the client disconnects.
 
-use super::heard::{Heard, hear};
-use super::incoming::{Incoming, Line};
+use super::line_text::{LineText, hear};
+use super::parsed_line::{OperationCall, ParsedLine, ReplyFormat, understand};
+use super::receive_buffer::{Line, ReceiveBuffer};
 use super::reply::{self, Answer};
-use super::said::{Call, Manner, Said, understand};
-use crate::listen::{Guest, Leave, Seat};
-use crate::local::Dispatch;
-use crate::nearby;
-use crate::room::{self, Room};
+use crate::listen::{AcceptedConnection, CloseWhen, ConnectionSlot};
+use crate::local_peer;
+use crate::receive_budget::{self, ReceiveBudget};
+use crate::unix_socket::Dispatch;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Effect, Front, Principal, Role};
 use proctor_ops::table;
@@ -30,7 +30,7 @@ const SHORT_LINE: usize = 16 << 10;
 const LONG_LINE: usize = 4 << 20;
 
 /// Maximum KiB of all longer lines in memory.
-const MOST_LONG: usize = 8 << 10;
+const MAX_LONG_LINES_KIB: usize = 8 << 10;
 
 /// Time after which a connection of an unauthorised caller is closed.
 const STRANGER_TIME: Duration = Duration::from_secs(60);
@@ -42,20 +42,25 @@ const IDLE_TIME: Duration = Duration::from_secs(600);
 const WRITE_TIME: Duration = Duration::from_secs(30);
 
 /// Maximum refusals for a missing or invalid token; then the connection is closed.
-const MOST_REFUSALS: u32 = 8;
+const MAX_REFUSALS: u32 = 8;
 
 /// Memory for the long lines of all connections.
 pub(super) fn room() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(MOST_LONG))
+    Arc::new(Semaphore::new(MAX_LONG_LINES_KIB))
 }
 
 /// Serves one connection to its end.
-pub(super) async fn serve(guest: Guest, dispatch: Arc<dyn Dispatch>, room: Arc<Semaphore>) {
-    let Guest { mut stream, peer, local, mut seat } = guest;
+pub(super) async fn serve(
+    guest: AcceptedConnection,
+    dispatch: Arc<dyn Dispatch>,
+    room: Arc<Semaphore>,
+) {
+    let AcceptedConnection { mut stream, peer, local, mut seat } = guest;
     // Responses are written completely; Nagle's algorithm would only delay them.
     stream.set_nodelay(true).ok();
     let (read, mut write) = stream.split();
-    let mut incoming = Incoming::new(read, (local, peer), Room::new(room, SHORT_LINE));
+    let mut incoming =
+        ReceiveBuffer::new(read, (local, peer), ReceiveBudget::new(room, SHORT_LINE));
     let session = Session {
         dispatch,
         ours: local,
@@ -86,10 +91,10 @@ struct Session {
 
 /// Result of a line.
 enum Next {
-    Answer(Manner, Result<Answer, OpError>),
+    Answer(ReplyFormat, Result<Answer, OpError>),
     Silence,
     /// A response, then the end of the connection.
-    Last(Manner, OpError),
+    Last(ReplyFormat, OpError),
     Close,
 }
 
@@ -106,9 +111,9 @@ impl Next {
 impl Session {
     async fn lines(
         mut self,
-        incoming: &mut Incoming<'_>,
+        incoming: &mut ReceiveBuffer<'_>,
         write: &mut WriteHalf<'_>,
-        seat: &mut Seat,
+        seat: &mut ConnectionSlot,
     ) -> io::Result<()> {
         let begun = Instant::now();
         loop {
@@ -129,7 +134,7 @@ impl Session {
                 Next::Answer(manner, answer) => send(write, seat, manner, answer).await?,
                 Next::Last(manner, error) => return send(write, seat, manner, Err(error)).await,
             }
-            if self.refusals > MOST_REFUSALS {
+            if self.refusals > MAX_REFUSALS {
                 return Ok(());
             }
         }
@@ -144,24 +149,24 @@ impl Session {
         if self.admin { LONG_LINE } else { SHORT_LINE }
     }
 
-    async fn next(&mut self, line: Line, incoming: &mut Incoming<'_>) -> Next {
+    async fn next(&mut self, line: Line, incoming: &mut ReceiveBuffer<'_>) -> Next {
         let line = match line {
             Line::Whole(line) => line,
             Line::End | Line::Late => return Next::Close,
-            Line::TooLong => return Next::Last(Manner::Json, self.too_long()),
-            Line::NoRoom => return Next::Last(Manner::Json, room::none()),
+            Line::TooLong => return Next::Last(ReplyFormat::Json, self.too_long()),
+            Line::NoRoom => return Next::Last(ReplyFormat::Json, receive_budget::none()),
         };
         let (manner, said) = match hear(&line) {
-            Ok(Heard::Text(text)) => understand(&text),
-            Ok(Heard::Http) => return Next::Close,
+            Ok(LineText::Text(text)) => understand(&text),
+            Ok(LineText::Http) => return Next::Close,
             Err(error) => (manner_of(&line), Err(error)),
         };
         match said {
-            Ok(Said::Nothing) => Next::Silence,
-            Ok(Said::Quit) => Next::Close,
-            Ok(Said::Help(text)) => Next::Answer(manner, Ok(Answer::Help(text))),
-            Ok(Said::Auth(token)) => Next::Answer(manner, self.authenticate(&token)),
-            Ok(Said::Call(call)) => match self.call(manner, call, incoming).await {
+            Ok(ParsedLine::Nothing) => Next::Silence,
+            Ok(ParsedLine::Quit) => Next::Close,
+            Ok(ParsedLine::Help(text)) => Next::Answer(manner, Ok(Answer::Help(text))),
+            Ok(ParsedLine::Auth(token)) => Next::Answer(manner, self.authenticate(&token)),
+            Ok(ParsedLine::Call(call)) => match self.call(manner, call, incoming).await {
                 Some(answer) => Next::Answer(manner, answer),
                 None => Next::Close,
             },
@@ -199,7 +204,7 @@ impl Session {
             return self.presented(&token);
         }
         let (ours, theirs) = (self.ours, self.theirs);
-        Ok(self.nearby.get_or_insert_with(|| nearby::without_token(ours, theirs)).clone())
+        Ok(self.nearby.get_or_insert_with(|| local_peer::without_token(ours, theirs)).clone())
     }
 
     fn caller(&self, principal: Principal) -> Caller {
@@ -209,11 +214,11 @@ impl Session {
     /// Returns `None` if the client is gone.
     async fn call(
         &mut self,
-        manner: Manner,
-        call: Call,
-        incoming: &mut Incoming<'_>,
+        manner: ReplyFormat,
+        call: OperationCall,
+        incoming: &mut ReceiveBuffer<'_>,
     ) -> Option<Result<Answer, OpError>> {
-        let Call { op, input, token, shape } = call;
+        let OperationCall { op, input, token, shape } = call;
         let principal = match self.principal(token) {
             Ok(principal) => principal,
             Err(error) => return Some(Err(error)),
@@ -231,18 +236,18 @@ impl Session {
 }
 
 /// Guesses the format of a line that is not text.
-fn manner_of(line: &[u8]) -> Manner {
+fn manner_of(line: &[u8]) -> ReplyFormat {
     match line.trim_ascii_start().first() {
-        Some(b'{' | b'"' | b'[') => Manner::Json,
-        Some(_) | None => Manner::Words,
+        Some(b'{' | b'"' | b'[') => ReplyFormat::Json,
+        Some(_) | None => ReplyFormat::Words,
     }
 }
 
 /// A client that does not read is as idle as one that does not write.
 async fn send(
     write: &mut WriteHalf<'_>,
-    seat: &mut Seat,
-    manner: Manner,
+    seat: &mut ConnectionSlot,
+    manner: ReplyFormat,
     answer: Result<Answer, OpError>,
 ) -> io::Result<()> {
     let bytes = reply::encode(manner, answer);
@@ -255,9 +260,9 @@ async fn send(
 }
 
 /// Completes when another connection needs the slot. A listener that only moves lets us finish.
-async fn pushed_out(seat: &mut Seat) {
+async fn pushed_out(seat: &mut ConnectionSlot) {
     match seat.leave().await {
-        Leave::Now => {}
-        Leave::AfterThis => std::future::pending().await,
+        CloseWhen::Now => {}
+        CloseWhen::AfterThis => std::future::pending().await,
     }
 }

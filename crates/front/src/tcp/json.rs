@@ -3,8 +3,8 @@
 //! `"Status"`, `{"Restart":{"args":null,"service":"web"}}`, `{"op":"service.status","input":{…}}`; with a `"token"` field if this
 //! command alone needs one.
 
-use super::said::{Asked, Call, Said, Shape};
-use crate::legacy;
+use super::parsed_line::{OperationCall, ParsedLine, Shape, StatusTarget};
+use crate::legacy_shapes;
 use proctor_ops::error::{Code, OpError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,7 +24,7 @@ const COMMANDS: [&str; 9] = [
 ];
 
 /// Parses a line. The parser bounds the nesting (128), the line bounds the size.
-pub(super) fn understand(text: &str) -> Result<Said, OpError> {
+pub(super) fn understand(text: &str) -> Result<ParsedLine, OpError> {
     let value = serde_json::from_str(text)
         .map_err(|error| OpError::bad_input(format!("not a JSON value: {error}")))?;
     match value {
@@ -34,14 +34,14 @@ pub(super) fn understand(text: &str) -> Result<Said, OpError> {
     }
 }
 
-fn object(mut fields: Map<String, Value>) -> Result<Said, OpError> {
+fn object(mut fields: Map<String, Value>) -> Result<ParsedLine, OpError> {
     let token = match fields.shift_remove("token") {
         None | Some(Value::Null) => None,
         Some(Value::String(token)) => Some(token),
         Some(_) => return Err(OpError::bad_input("'token' must be a string")),
     };
     if fields.contains_key("op") {
-        let General { op, input } = read("this command", Value::Object(fields))?;
+        let OperationRequest { op, input } = read("this command", Value::Object(fields))?;
         return Ok(call(op, input, token, Shape::AsItIs));
     }
     let mut fields = fields.into_iter();
@@ -55,20 +55,20 @@ fn object(mut fields: Map<String, Value>) -> Result<Said, OpError> {
     }
 }
 
-fn command(name: &str, inner: Value, token: Option<String>) -> Result<Said, OpError> {
+fn command(name: &str, inner: Value, token: Option<String>) -> Result<ParsedLine, OpError> {
     let said = |op: &str, input, shape| Ok(call(op.to_owned(), input, token.clone(), shape));
     match name {
         "Status" => {
-            let OfService { service } = read(name, inner)?;
+            let ServiceField { service } = read(name, inner)?;
             let asked = match service.as_deref() {
-                None => Asked::Nothing,
-                Some("all") => Asked::All,
-                Some(_) => Asked::Name,
+                None => StatusTarget::Nothing,
+                Some("all") => StatusTarget::All,
+                Some(_) => StatusTarget::Name,
             };
             said("service.status", with_names(service, Map::new()), Shape::Status(asked))
         }
         "Stop" => {
-            let OfService { service } = read(name, inner)?;
+            let ServiceField { service } = read(name, inner)?;
             said("service.stop", with_names(service, Map::new()), Shape::AsItIs)
         }
         "Restart" => {
@@ -77,36 +77,36 @@ fn command(name: &str, inner: Value, token: Option<String>) -> Result<Said, OpEr
             said("service.restart", with_names(service, args.into_iter().collect()), Shape::AsItIs)
         }
         "HealthCheck" => {
-            let OfService { service } = read(name, inner)?;
+            let ServiceField { service } = read(name, inner)?;
             said("daemon.health", with_names(service, Map::new()), Shape::Health)
         }
         "ReloadConfig" => said("config.reload", without_nulls(name, inner)?, Shape::AsItIs),
         "CustomRestart" => {
-            let mut input = legacy::variables(without_nulls(name, inner)?);
+            let mut input = legacy_shapes::variables(without_nulls(name, inner)?);
             // An empty list does not mean "from now on without arguments": programs send it if they have none.
             if input["start_args"].as_array().is_some_and(Vec::is_empty) {
                 input.as_object_mut().and_then(|fields| fields.shift_remove("start_args"));
             }
-            said("service.custom_restart", input, Shape::Only(legacy::WORKFLOW))
+            said("service.custom_restart", input, Shape::Only(legacy_shapes::WORKFLOW))
         }
         "ExecuteCommand" => {
             let input = without_nulls(name, inner)?;
-            said("command.execute", input, Shape::Only(legacy::COMMAND))
+            said("command.execute", input, Shape::Only(legacy_shapes::COMMAND))
         }
         "Shutdown" => {
-            let Nothing {} = read(name, inner)?;
+            let NoFields {} = read(name, inner)?;
             said("daemon.stop", json!({}), Shape::AsItIs)
         }
         "Auth" => {
             let Auth { token } = read(name, inner)?;
-            Ok(Said::Auth(token))
+            Ok(ParsedLine::Auth(token))
         }
         _ => Err(unknown()),
     }
 }
 
-fn call(op: String, input: Value, token: Option<String>, shape: Shape) -> Said {
-    Said::Call(Call { op, input, token, shape })
+fn call(op: String, input: Value, token: Option<String>, shape: Shape) -> ParsedLine {
+    ParsedLine::Call(OperationCall { op, input, token, shape })
 }
 
 /// Returns an input about one service; without a name the operation chooses it.
@@ -143,7 +143,7 @@ fn unknown() -> OpError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct General {
+struct OperationRequest {
     op: String,
     #[serde(default)]
     input: Value,
@@ -151,7 +151,7 @@ struct General {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfService {
+struct ServiceField {
     service: Option<String>,
 }
 
@@ -164,7 +164,7 @@ struct Restart {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoFields {}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -179,7 +179,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, op: &str, input: Value) {
         let said = understand(text).unwrap();
-        let Said::Call(call) = said else { panic!("{text}: {said:?}") };
+        let ParsedLine::Call(call) = said else { panic!("{text}: {said:?}") };
         assert_eq!((call.op.as_str(), call.input), (op, input), "{text}");
     }
 
@@ -231,10 +231,13 @@ mod tests {
             r#"{"token":"t","Restart":{"args":null}}"#,
             r#"{"op":"daemon.status","token":"t"}"#,
         ] {
-            let Said::Call(call) = understand(text).unwrap() else { panic!("{text}") };
+            let ParsedLine::Call(call) = understand(text).unwrap() else { panic!("{text}") };
             assert_eq!(call.token.as_deref(), Some("t"), "{text}");
         }
-        assert_eq!(understand(r#"{"Auth":{"token":"t"}}"#).unwrap(), Said::Auth("t".to_owned()));
+        assert_eq!(
+            understand(r#"{"Auth":{"token":"t"}}"#).unwrap(),
+            ParsedLine::Auth("t".to_owned())
+        );
     }
 
     #[test]

@@ -3,17 +3,17 @@
 //! Out of scope: permissions. `ops` decides them for every front.
 
 mod connection;
-#[doc(hidden)]
-pub mod heard;
-mod incoming;
 mod json;
-mod reply;
 #[doc(hidden)]
-pub mod said;
-mod words;
+pub mod line_text;
+#[doc(hidden)]
+pub mod parsed_line;
+mod plain_words;
+mod receive_buffer;
+mod reply;
 
 use crate::listen::{self, Listener, State};
-use crate::local::Dispatch;
+use crate::unix_socket::Dispatch;
 use std::convert::Infallible;
 use std::sync::Arc;
 

@@ -4,16 +4,16 @@
 //! if it ran, and
 //! `{code, help, details}` if it was refused.
 
-use super::said::{Asked, Manner, Shape};
-use crate::legacy;
-use crate::paint::error_page;
+use super::parsed_line::{ReplyFormat, Shape, StatusTarget};
+use crate::legacy_shapes;
+use crate::terminal_colors::error_page;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::moment::{machines_zone, rfc3339};
 use proctor_ops::operation::{Effect, Principal};
 use proctor_ops::operations::status;
 use proctor_ops::reply::{Form, Reply};
-use proctor_ops::show::{Page, unpainted};
 use proctor_ops::table;
+use proctor_ops::text_output::{Page, unpainted};
+use proctor_ops::timestamps::{machines_zone, rfc3339};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -33,18 +33,18 @@ pub(super) enum Answer {
     Help(String),
 }
 
-pub(super) fn form(manner: Manner) -> Form {
+pub(super) fn form(manner: ReplyFormat) -> Form {
     match manner {
-        Manner::Json => Form::Json,
-        Manner::Words => Form::Page { width: None, paint: unpainted, zone: machines_zone },
+        ReplyFormat::Json => Form::Json,
+        ReplyFormat::Words => Form::Page { width: None, paint: unpainted, zone: machines_zone },
     }
 }
 
 /// Encodes a response, with its end.
-pub(super) fn encode(manner: Manner, answer: Result<Answer, OpError>) -> Vec<u8> {
+pub(super) fn encode(manner: ReplyFormat, answer: Result<Answer, OpError>) -> Vec<u8> {
     match manner {
-        Manner::Json => json_line(answer),
-        Manner::Words => text(answer),
+        ReplyFormat::Json => json_line(answer),
+        ReplyFormat::Words => text(answer),
     }
 }
 
@@ -109,7 +109,7 @@ fn done(op: &str, shape: Shape, reply: &Reply) -> Result<Vec<u8>, OpError> {
             let data = Data::Value(json!({ "healthy": healthy }));
             return Ok(envelope(healthy, message.into(), data));
         }
-        Shape::Only(fields) => Data::Value(legacy::only(fields, read(&reply.text)?)),
+        Shape::Only(fields) => Data::Value(legacy_shapes::only(fields, read(&reply.text)?)),
     };
     Ok(envelope(success, message, data))
 }
@@ -129,15 +129,15 @@ fn message<'a>(op: &str, reply: &Reply) -> Result<Cow<'a, str>, OpError> {
 }
 
 /// Returns one service if none was named: the only or the primary one.
-fn shown_status(output: &status::Output, asked: Asked) -> Value {
+fn shown_status(output: &status::Output, asked: StatusTarget) -> Value {
     let services = output.services.as_slice();
     let mut primary = services.iter().filter(|service| service.primary);
     let meant = match (asked, services, (primary.next(), primary.next())) {
-        (Asked::Nothing | Asked::Name, [only], _) => Some(only),
-        (Asked::Nothing, _, (Some(primary), None)) => Some(primary),
-        (Asked::Nothing | Asked::Name | Asked::All, ..) => None,
+        (StatusTarget::Nothing | StatusTarget::Name, [only], _) => Some(only),
+        (StatusTarget::Nothing, _, (Some(primary), None)) => Some(primary),
+        (StatusTarget::Nothing | StatusTarget::Name | StatusTarget::All, ..) => None,
     };
-    meant.map_or_else(|| legacy::statuses(services), legacy::status)
+    meant.map_or_else(|| legacy_shapes::statuses(services), legacy_shapes::status)
 }
 
 fn read<'a, T: serde::Deserialize<'a>>(text: &'a str) -> Result<T, OpError> {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn an_answer_in_json_has_four_fields_in_their_order() {
-        let line = encode(Manner::Json, Ok(reply(r#"{"b":1,"a":[ ]}"#, None)));
+        let line = encode(ReplyFormat::Json, Ok(reply(r#"{"b":1,"a":[ ]}"#, None)));
         let text = String::from_utf8(line).unwrap();
         let begin = r#"{"success":true,"message":"ok","data":{"b":1,"a":[ ]},"timestamp":"2"#;
         assert!(text.starts_with(begin) && text.ends_with("Z\"}\n"), "{text}");
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_refusal_in_json_has_its_code_in_the_data() {
         let error = OpError::new(Code::NotRunning, "it\ndoes not").help("start it");
-        let line = encode(Manner::Json, Err(error));
+        let line = encode(ReplyFormat::Json, Err(error));
         assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1);
         let value: Value = serde_json::from_slice(&line).unwrap();
         assert_eq!((&value["success"], &value["message"]), (&json!(false), &json!("it\ndoes not")));
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_empty_line_ends_a_text_and_is_nowhere_else() {
-        let text = |answer| String::from_utf8(encode(Manner::Words, answer)).unwrap();
+        let text = |answer| String::from_utf8(encode(ReplyFormat::Words, answer)).unwrap();
         assert_eq!(text(Ok(reply("a\n\nb\n", None))), "a\n \nb\n\n");
         assert_eq!(text(Ok(reply("", None))), "\n");
         assert_eq!(text(Ok(reply("a\n", Some(Code::NotRunning)))), "a\ncode: not_running\n\n");

@@ -1,14 +1,14 @@
 //! A daemon with scripted responses: the real server of the socket, with a test's own answers.
 
-use proctor_core::config::listen::{Listeners, Place};
+use proctor_core::config::listen::{ListenAddress, Listeners};
 use proctor_front::listen::{Listener, State};
-use proctor_front::local::{Dispatch, serve_with};
 use proctor_front::tcp;
+use proctor_front::unix_socket::{Dispatch, serve_with};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Principal, Role, TokenId};
 use proctor_ops::reply::{Form, Reply};
-use proctor_ops::show::Page;
 use proctor_ops::table::{Entry, find};
+use proctor_ops::text_output::Page;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -169,7 +169,7 @@ impl Drop for Daemon {
 fn anywhere(found: mpsc::Sender<SocketAddr>) -> Listener<impl Fn(State)> {
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     let (keep, wanted) =
-        watch::channel(Arc::new(Listeners { tcp: Place::At(local), ..Listeners::OFF }));
+        watch::channel(Arc::new(Listeners { tcp: ListenAddress::At(local), ..Listeners::OFF }));
     let report = move |state| {
         // Kept, so the listener does not move while the test runs.
         let _kept = &keep;

@@ -4,10 +4,10 @@
 //! sent is remembered by its run and sent later, with newly opened descriptors.
 
 use super::{MESSAGE, Message};
-use crate::keeper::{Keeper, Token};
+use crate::keeper::{Keeper, PollToken};
 use crate::log;
 use crate::records::Folder;
-use crate::service::Main;
+use crate::service::MainProcess;
 use proctor_core::hash::fnv1a;
 use proctor_core::home::Home;
 use proctor_core::name::{RunId, ServiceName};
@@ -29,7 +29,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Waits before a dead guard is restarted: the first restart is immediate, then the waits double up
 /// to the last.
 const FIRST_WAIT: Millis = Millis(50);
-const LONGEST_WAIT: Millis = Millis(5000);
+const MAX_RESTART_DELAY: Millis = Millis(5000);
 
 /// Uptime after which a guard counts as healthy and the waits start over.
 const WELL_AFTER: Millis = Millis(10_000);
@@ -75,7 +75,7 @@ impl GuardLink {
 
     fn schedule(&mut self, now: Mono) {
         let doubled = Millis(FIRST_WAIT.0.saturating_mul(1 << self.failures.min(16)));
-        let wait = if self.failures == 0 { Millis::ZERO } else { doubled.min(LONGEST_WAIT) };
+        let wait = if self.failures == 0 { Millis::ZERO } else { doubled.min(MAX_RESTART_DELAY) };
         self.failures = self.failures.saturating_add(1);
         self.start_at = Some(now.plus(wait));
     }
@@ -232,7 +232,7 @@ impl Keeper {
     }
 
     fn watch_guard(&mut self, connection: Connection) {
-        let token = Token::Guard.encode();
+        let token = PollToken::Guard.encode();
         if let Err(error) = self.poller.add(connection.socket.as_fd(), token, Interest::Read) {
             log!("cannot watch the guard: {error}");
         }
@@ -299,7 +299,8 @@ impl Keeper {
         if wants_room != connection.wants_room {
             connection.wants_room = wants_room;
             let interest = if wants_room { Interest::ReadWrite } else { Interest::Read };
-            let _ = self.poller.change(connection.socket.as_fd(), Token::Guard.encode(), interest);
+            let _ =
+                self.poller.change(connection.socket.as_fd(), PollToken::Guard.encode(), interest);
         }
     }
 
@@ -320,9 +321,9 @@ impl Keeper {
             return true;
         };
         let process = match &current.main {
-            Main::Child => Process::open(current.pid),
-            Main::Adopted(process) => process.try_clone().ok(),
-            Main::Gone { .. } => None,
+            MainProcess::Child => Process::open(current.pid),
+            MainProcess::Adopted(process) => process.try_clone().ok(),
+            MainProcess::Gone { .. } => None,
         };
         let message = Message::Process(self.guard_key(&service.name, run));
         process.is_none_or(|process| self.guard.send(message, &[process.as_fd()]))

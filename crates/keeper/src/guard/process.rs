@@ -4,8 +4,8 @@ use super::{MESSAGE, Message};
 use crate::write_log;
 use proctor_core::home::Home;
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::file::Lock;
-use proctor_sys::{inherit, memory, process, socket};
+use proctor_sys::small_file::Lock;
+use proctor_sys::{allocator, inherited_fds, process, socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,14 +15,14 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Time without a keeper before the guard starts one. A live daemon becomes one sooner.
-const PATIENCE: Duration = Duration::from_secs(1);
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Longer time in the foreground, where a parent restarts the keeper and the daemon waits 3 s for
 /// that.
-const PATIENCE_FOREGROUND: Duration = Duration::from_secs(10);
+const FOREGROUND_KEEPER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Upper bound of the time between starts of keepers that keep dying.
-const LONGEST_PATIENCE: Duration = Duration::from_secs(60);
+const MAX_KEEPER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interval between two checks for a keeper: nothing signals the release of a lock.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -69,7 +69,7 @@ struct Guard {
     listener: Option<Listener>,
     /// The connection to the keeper.
     link: Option<OwnedFd>,
-    held: Held,
+    held: HeldDescriptors,
     is_retired: bool,
     has_rested: bool,
     first_patience: Duration,
@@ -84,15 +84,15 @@ struct Listener {
 
 impl Guard {
     fn new(options: GuardOptions) -> Guard {
-        let patience = if options.foreground { PATIENCE_FOREGROUND } else { PATIENCE };
+        let patience = if options.foreground { FOREGROUND_KEEPER_TIMEOUT } else { KEEPER_TIMEOUT };
         Guard {
             home: options.home,
             program: options.program,
             keeper: options.keeper,
-            open_files: inherit::raise_open_files(),
+            open_files: inherited_fds::raise_open_files(),
             listener: None,
             link: Some(options.link),
-            held: Held::default(),
+            held: HeldDescriptors::default(),
             is_retired: false,
             has_rested: false,
             first_patience: patience,
@@ -207,7 +207,7 @@ impl Guard {
         let Some(link) = &self.link else { return };
         let processes: Vec<BorrowedFd<'_>> = self.held.processes().collect();
         let told = processes
-            .chunks(socket::AT_ONCE)
+            .chunks(socket::MAX_PASSED_FDS)
             .map(|fds| send_within(link, Message::Held, fds))
             .chain(std::iter::once_with(|| send_within(link, Message::HeldAll, &[])))
             .all(|sent| sent.unwrap_or(false));
@@ -220,11 +220,11 @@ impl Guard {
     /// one keeper.
     fn look_for_keeper(&mut self) -> Flow {
         match self.place() {
-            Place::Ours => {}
+            SocketOwner::Ours => {}
             // The runtime folder was deleted; the next keeper must still find us.
-            Place::Free => drop(self.listen()),
+            SocketOwner::Free => drop(self.listen()),
             // A later guard holds everything that we hold.
-            Place::Taken => return Flow::End,
+            SocketOwner::Taken => return Flow::End,
         }
         let locks = [self.home.lock(), self.home.state_lock()];
         if locks.iter().any(|path| Lock::holder(path).is_some()) {
@@ -242,39 +242,39 @@ impl Guard {
             write_log("guard", format_args!("cannot start a keeper: {error}"));
         }
         self.alone_since = Instant::now();
-        self.patience = (self.patience * 2).min(LONGEST_PATIENCE);
+        self.patience = (self.patience * 2).min(MAX_KEEPER_TIMEOUT);
         Flow::GoOn
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> SocketOwner {
         let there = std::fs::symlink_metadata(self.home.guard_socket());
         let there = there.ok().map(|metadata| (metadata.dev(), metadata.ino()));
         match (there, &self.listener) {
-            (None, _) => Place::Free,
-            (Some(there), Some(listener)) if there == listener.place => Place::Ours,
-            (Some(_), _) => Place::Taken,
+            (None, _) => SocketOwner::Free,
+            (Some(there), Some(listener)) if there == listener.place => SocketOwner::Ours,
+            (Some(_), _) => SocketOwner::Taken,
         }
     }
 
     fn start_keeper(&self) -> io::Result<()> {
         let [title, arguments @ ..] = &self.keeper[..] else { return Ok(()) };
         // The services of the new keeper inherit this limit.
-        inherit::restore_open_files(self.open_files);
+        inherited_fds::restore_open_files(self.open_files);
         let started = Command::new(&self.program).arg0(title).args(arguments).spawn();
-        inherit::raise_open_files();
+        inherited_fds::raise_open_files();
         started.map(drop)
     }
 
     fn rest(&mut self) {
         self.has_rested = true;
         self.held.shrink();
-        memory::give_back();
-        memory::let_go_of_code();
+        allocator::give_back();
+        allocator::let_go_of_code();
     }
 }
 
 /// The owner of our socket's name.
-enum Place {
+enum SocketOwner {
     Ours,
     Free,
     Taken,
@@ -299,7 +299,7 @@ fn send_within(link: &OwnedFd, message: Message, fds: &[BorrowedFd<'_>]) -> io::
 
 /// The descriptors of runs, ordered by key.
 #[derive(Default)]
-struct Held {
+struct HeldDescriptors {
     runs: Vec<HeldRun>,
     generation: u32,
 }
@@ -312,7 +312,7 @@ struct HeldRun {
     process: Option<OwnedFd>,
 }
 
-impl Held {
+impl HeldDescriptors {
     fn begin_generation(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn what_the_next_keeper_does_not_name_is_let_go() {
-        let mut held = Held::default();
+        let mut held = HeldDescriptors::default();
         for key in [7, 3, 9] {
             held.add_pipes(key, some(2));
             held.add_process(key, some(1));

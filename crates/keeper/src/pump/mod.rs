@@ -6,8 +6,8 @@
 //! descriptors and close them all. The keeper reports the start and end of runs; the pump reports
 //! when all output of a run is stored. Bytes move by `splice(2)` and are never in our memory.
 
-mod lane;
 mod segments;
+mod stream_copy;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -15,13 +15,13 @@ mod worker;
 mod writer;
 
 use crate::log;
-use crate::named::NamedFolder;
+use crate::service_folder::ServiceFolder;
 use proctor_core::lifecycle::Exit;
 use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
 use proctor_core::time::Millis;
 use proctor_sys::fifo;
-use proctor_sys::poll::Bell;
+use proctor_sys::poll::Waker;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use thread::Thread;
 
 /// If many services write, a single thread becomes the bottleneck while a core is idle. Two are as
 /// many as a small machine has cores; the second starts with the second service.
-const MOST_THREADS: usize = 2;
+const MAX_THREADS: usize = 2;
 
 /// Moves of one pipe before others are checked: a spamming service cannot starve the others.
 const TURN: u32 = 4;
@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// Passes a run's pipes. `fresh`: the run is being created, so its start is not marked yet.
     Begin {
         slot: u32,
-        folder: NamedFolder,
+        folder: ServiceFolder,
         spec: Arc<LogSpec>,
         run: RunId,
         pipes: Pipes,
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     /// holes in the heap.
     Configure {
         slot: u32,
-        folder: NamedFolder,
+        folder: ServiceFolder,
         spec: Arc<LogSpec>,
     },
     Forget {
@@ -111,7 +111,7 @@ pub(crate) struct Pump {
     no_more: bool,
     /// Rung by the threads when there are responses or there is room again. It has the same number
     /// in all their tables.
-    bell: Arc<Bell>,
+    bell: Arc<Waker>,
     answers: Sender<Drained>,
     drained: Receiver<Drained>,
 }
@@ -119,7 +119,7 @@ pub(crate) struct Pump {
 impl Pump {
     pub(crate) fn start() -> io::Result<Pump> {
         let (answers, drained) = channel();
-        let bell = Arc::new(Bell::new()?);
+        let bell = Arc::new(Waker::new()?);
         let threads = vec![Thread::start(&bell, answers.clone())?];
         Ok(Pump { threads, no_more: false, bell, answers, drained })
     }
@@ -129,7 +129,7 @@ impl Pump {
     }
 
     fn thread_of(&mut self, slot: u32) -> &mut Thread {
-        let wanted = slot as usize % MOST_THREADS;
+        let wanted = slot as usize % MAX_THREADS;
         while self.threads.len() <= wanted && !self.no_more {
             match Thread::start(&self.bell, self.answers.clone()) {
                 Ok(thread) => self.threads.push(thread),

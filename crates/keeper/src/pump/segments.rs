@@ -3,7 +3,7 @@
 use crate::log;
 use crate::own_folder;
 use proctor_core::home::{FolderRule, OwnFolder};
-use proctor_core::logindex::{self, Entry, Mark, Stream};
+use proctor_core::log_index::{self, IndexEntry, IndexMark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::time::Wall;
 use proctor_sys::failpoint::{self, Point};
@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The open segment. Lengths are tracked here, because splice refuses files opened for appending.
-pub(super) struct Open {
+pub(super) struct OpenSegment {
     pub(super) number: u64,
     pub(super) log: File,
     index: File,
@@ -27,8 +27,8 @@ pub(super) struct Open {
     file: (u64, u64),
 }
 
-impl Open {
-    pub(super) fn note(&mut self, entry: &Entry) -> io::Result<()> {
+impl OpenSegment {
+    pub(super) fn note(&mut self, entry: &IndexEntry) -> io::Result<()> {
         let bytes = entry.encode();
         self.index.write_all_at(&bytes, self.index_length)?;
         self.index_length += bytes.len() as u64;
@@ -39,11 +39,11 @@ impl Open {
     pub(super) fn has_exit_of(&self, run: RunId) -> bool {
         /// Number of entries to check; older runs were cleaned up long ago.
         const LOOK_BACK: u64 = 128;
-        let length = self.index_length.min(LOOK_BACK * logindex::RECORD as u64);
+        let length = self.index_length.min(LOOK_BACK * log_index::RECORD as u64);
         let mut bytes = vec![0; length as usize];
         let read = self.index.read_exact_at(&mut bytes, self.index_length - length);
-        let is_exit = |e: &Entry| e.run == run && matches!(e.mark, Mark::RunExited(_));
-        read.is_ok() && logindex::decode_all(&bytes).iter().any(is_exit)
+        let is_exit = |e: &IndexEntry| e.run == run && matches!(e.mark, IndexMark::RunExited(_));
+        read.is_ok() && log_index::decode_all(&bytes).iter().any(is_exit)
     }
 
     /// The run of the last entry.
@@ -87,10 +87,10 @@ impl Segments {
         let mut closed: Vec<(u64, u64)> = names(&folder)
             .into_iter()
             .filter_map(|name| {
-                let (found, number) = logindex::parse_log_file(name.to_str()?)?;
+                let (found, number) = log_index::parse_log_file(name.to_str()?)?;
                 let path = Some(folder.join(&name)).filter(|_| found == stream)?;
                 let metadata = std::fs::symlink_metadata(path).ok().filter(Metadata::is_file)?;
-                let index = folder.join(logindex::index_file(stream, number));
+                let index = folder.join(log_index::index_file(stream, number));
                 let index = std::fs::symlink_metadata(index).map_or(0, |metadata| metadata.len());
                 Some((number, metadata.len() + index))
             })
@@ -101,7 +101,7 @@ impl Segments {
     }
 
     /// Opens the newest segment for further writing, or creates the first.
-    pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<Open> {
+    pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<OpenSegment> {
         let Some((number, size)) = self.closed.back().copied() else {
             return self.create(1, now);
         };
@@ -112,7 +112,11 @@ impl Segments {
     }
 
     /// Closes `open` and starts the next segment.
-    pub(super) fn next(&mut self, open: Open, now: Wall) -> Result<Open, (Open, io::Error)> {
+    pub(super) fn next(
+        &mut self,
+        open: OpenSegment,
+        now: Wall,
+    ) -> Result<OpenSegment, (OpenSegment, io::Error)> {
         match self.create(open.number + 1, now) {
             Ok(next) => {
                 self.closed.push_back((open.number, open.size()));
@@ -125,8 +129,12 @@ impl Segments {
 
     /// Checks that the open segment still has its name; somebody may have deleted, moved or emptied
     /// it. Returns the segment to continue with instead, if any.
-    pub(super) fn check(&mut self, open: &mut Open, now: Wall) -> io::Result<Option<Open>> {
-        match std::fs::symlink_metadata(self.path(&logindex::log_file(self.stream, open.number))) {
+    pub(super) fn check(
+        &mut self,
+        open: &mut OpenSegment,
+        now: Wall,
+    ) -> io::Result<Option<OpenSegment>> {
+        match std::fs::symlink_metadata(self.path(&log_index::log_file(self.stream, open.number))) {
             Ok(found) if (found.dev(), found.ino()) == open.file => {
                 if found.len() < open.length {
                     open.shorten(found.len())?;
@@ -147,7 +155,7 @@ impl Segments {
     /// The run of the last entry in a closed segment.
     pub(super) fn last_run(&self) -> Option<RunId> {
         self.closed.iter().rev().find_map(|(number, _)| {
-            let path = self.path(&logindex::index_file(self.stream, *number));
+            let path = self.path(&log_index::index_file(self.stream, *number));
             let (index, found) = open_regular(&path, false).ok()?;
             last_run(&index, whole_entries(&found))
         })
@@ -169,16 +177,16 @@ impl Segments {
         failpoint::moment(Point::RetainBegin);
         // The log first: an index without a log is harmless, a log without an index has lost its
         // times.
-        let _ = std::fs::remove_file(self.path(&logindex::log_file(self.stream, number)));
+        let _ = std::fs::remove_file(self.path(&log_index::log_file(self.stream, number)));
         failpoint::moment(Point::RetainLog);
-        let _ = std::fs::remove_file(self.path(&logindex::index_file(self.stream, number)));
+        let _ = std::fs::remove_file(self.path(&log_index::index_file(self.stream, number)));
         true
     }
 
-    fn create(&self, number: u64, now: Wall) -> io::Result<Open> {
+    fn create(&self, number: u64, now: Wall) -> io::Result<OpenSegment> {
         failpoint::step(Point::RotateBegin)?;
         make_folder(&self.folder)?;
-        let log_path = self.path(&logindex::log_file(self.stream, number));
+        let log_path = self.path(&log_index::log_file(self.stream, number));
         let log = new_file().open(&log_path)?;
         self.with_index(log, number, now).inspect_err(|_| {
             // Half a segment would make every retry fail.
@@ -186,21 +194,21 @@ impl Segments {
         })
     }
 
-    fn with_index(&self, log: File, number: u64, now: Wall) -> io::Result<Open> {
+    fn with_index(&self, log: File, number: u64, now: Wall) -> io::Result<OpenSegment> {
         failpoint::step(Point::RotateIndex)?;
         // An index left from an earlier log of this number, which somebody deleted.
-        let index_path = self.path(&logindex::index_file(self.stream, number));
+        let index_path = self.path(&log_index::index_file(self.stream, number));
         let _ = std::fs::remove_file(&index_path);
         let index = new_file().open(&index_path)?;
         let file = identity(&log.metadata()?);
-        Ok(Open { number, log, index, length: 0, index_length: 0, opened: now, file })
+        Ok(OpenSegment { number, log, index, length: 0, index_length: 0, opened: now, file })
     }
 
-    fn open(&self, number: u64, now: Wall) -> io::Result<Open> {
-        let log = open_regular(&self.path(&logindex::log_file(self.stream, number)), false)?;
-        let index = open_regular(&self.path(&logindex::index_file(self.stream, number)), true)?;
+    fn open(&self, number: u64, now: Wall) -> io::Result<OpenSegment> {
+        let log = open_regular(&self.path(&log_index::log_file(self.stream, number)), false)?;
+        let index = open_regular(&self.path(&log_index::index_file(self.stream, number)), true)?;
         let ((log, found), (index, found_index)) = (log, index);
-        Ok(Open {
+        Ok(OpenSegment {
             number,
             log,
             index,
@@ -261,13 +269,13 @@ fn open_regular(path: &Path, create: bool) -> io::Result<(File, Metadata)> {
 
 /// Size of an index without a torn entry at its end, which is overwritten.
 fn whole_entries(index: &Metadata) -> u64 {
-    index.len() / logindex::RECORD as u64 * logindex::RECORD as u64
+    index.len() / log_index::RECORD as u64 * log_index::RECORD as u64
 }
 
 fn last_run(index: &File, length: u64) -> Option<RunId> {
-    let mut bytes = [0; logindex::RECORD];
-    index.read_exact_at(&mut bytes, length.checked_sub(logindex::RECORD as u64)?).ok()?;
-    Entry::decode(&bytes).map(|entry| entry.run)
+    let mut bytes = [0; log_index::RECORD];
+    index.read_exact_at(&mut bytes, length.checked_sub(log_index::RECORD as u64)?).ok()?;
+    IndexEntry::decode(&bytes).map(|entry| entry.run)
 }
 
 fn identity(file: &Metadata) -> (u64, u64) {

@@ -5,12 +5,12 @@ mod retention;
 use super::thread::Shared;
 use super::worker::Worker;
 use super::{Command, Drained, Pipes, Pump};
-use crate::named::NamedFolder;
+use crate::service_folder::ServiceFolder;
 use proctor_core::lifecycle::Exit;
-use proctor_core::logindex::{self, ExitMark, Mark, Stream};
+use proctor_core::log_index::{self, ExitMark, IndexMark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
-use proctor_sys::poll::{Bell, Ready};
+use proctor_sys::poll::{Ready, Waker};
 use proctor_sys::{fifo, socket};
 use proctor_testkit::wait_until;
 use std::fs::File;
@@ -34,8 +34,8 @@ fn spec() -> LogSpec {
     }
 }
 
-fn named(path: &Path) -> NamedFolder {
-    NamedFolder::at(path, None).unwrap()
+fn named(path: &Path) -> ServiceFolder {
+    ServiceFolder::at(path, None).unwrap()
 }
 
 /// Passes a run to the pump whose stdout is the returned file.
@@ -75,12 +75,12 @@ fn stored(folder: &Path) -> (Vec<u8>, Vec<u64>) {
     let logs = folder.join("logs");
     let mut segments: Vec<u64> = std::fs::read_dir(&logs)
         .unwrap()
-        .filter_map(|entry| logindex::parse_log_file(entry.unwrap().file_name().to_str()?))
+        .filter_map(|entry| log_index::parse_log_file(entry.unwrap().file_name().to_str()?))
         .filter(|(stream, _)| *stream == Stream::Stdout)
         .map(|(_, number)| number)
         .collect();
     segments.sort_unstable();
-    let read = |n: &u64| std::fs::read(logs.join(logindex::log_file(Stream::Stdout, *n))).unwrap();
+    let read = |n: &u64| std::fs::read(logs.join(log_index::log_file(Stream::Stdout, *n))).unwrap();
     (segments.iter().flat_map(read).collect(), segments)
 }
 
@@ -96,13 +96,13 @@ fn what_a_run_wrote_is_stored_with_its_beginning_and_end() {
     assert_eq!(stored(dir.path()), (b"hello\nunfinished".to_vec(), vec![1]));
     let index = std::fs::read(dir.path().join("logs/stdout.00000001.idx")).unwrap();
     // The bytes have their own time if they came later than a moment after the start.
-    let marks: Vec<(u64, Mark)> = logindex::decode_all(&index)
+    let marks: Vec<(u64, IndexMark)> = log_index::decode_all(&index)
         .into_iter()
         .map(|entry| (entry.offset, entry.mark))
-        .filter(|(_, mark)| *mark != Mark::Bytes)
+        .filter(|(_, mark)| *mark != IndexMark::Bytes)
         .collect();
-    let exited = Mark::RunExited(ExitMark::of(&Exit::Code(7)));
-    assert_eq!(marks, [(0, Mark::RunStarted), (16, exited)]);
+    let exited = IndexMark::RunExited(ExitMark::of(&Exit::Code(7)));
+    assert_eq!(marks, [(0, IndexMark::RunStarted), (16, exited)]);
 }
 
 #[test]
@@ -144,10 +144,10 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
     let starts = || {
         let numbers = stored(dir.path()).1;
         let read = |n| {
-            std::fs::read(dir.path().join("logs").join(logindex::index_file(Stream::Stdout, n)))
+            std::fs::read(dir.path().join("logs").join(log_index::index_file(Stream::Stdout, n)))
         };
-        let entries = numbers.into_iter().flat_map(|n| logindex::decode_all(&read(n).unwrap()));
-        let starts = entries.filter(|entry| entry.mark == Mark::RunStarted);
+        let entries = numbers.into_iter().flat_map(|n| log_index::decode_all(&read(n).unwrap()));
+        let starts = entries.filter(|entry| entry.mark == IndexMark::RunStarted);
         starts.map(|entry| entry.run.0).collect::<Vec<_>>()
     };
     for run in [5, 5, 9, 9, 5] {
@@ -155,7 +155,7 @@ fn a_run_that_is_taken_over_has_its_start_marked_once() {
     }
     assert_eq!(starts(), [5, 9]);
     // The files of a keeper that died after it began a segment.
-    for name in [logindex::log_file(Stream::Stdout, 2), logindex::index_file(Stream::Stdout, 2)] {
+    for name in [log_index::log_file(Stream::Stdout, 2), log_index::index_file(Stream::Stdout, 2)] {
         File::create(dir.path().join("logs").join(name)).unwrap();
     }
     take_over(9);
@@ -182,7 +182,7 @@ fn segments_end_at_line_ends_and_the_oldest_are_deleted() {
     assert!(bytes == last, "the newest lines are all there, in order");
     assert!(segments.len() <= 4, "{segments:?}");
     for number in &segments[..segments.len() - 1] {
-        let path = dir.path().join("logs").join(logindex::log_file(Stream::Stdout, *number));
+        let path = dir.path().join("logs").join(log_index::log_file(Stream::Stdout, *number));
         assert_eq!(std::fs::read(path).unwrap().last(), Some(&b'\n'), "segment {number}");
     }
 }
@@ -229,8 +229,8 @@ fn a_log_that_cannot_be_written_loses_a_counted_number_of_bytes_when_its_run_end
     out.write_all(b"lost\n").unwrap();
     end(&mut pump, 2);
     pump.stop();
-    let index = logindex::decode_all(&std::fs::read(logs.join("stdout.00000001.idx")).unwrap());
-    assert!(index.iter().any(|entry| entry.mark == Mark::Dropped(5)), "{index:?}");
+    let index = log_index::decode_all(&std::fs::read(logs.join("stdout.00000001.idx")).unwrap());
+    assert!(index.iter().any(|entry| entry.mark == IndexMark::Dropped(5)), "{index:?}");
     assert_eq!(std::fs::read(logs.join("stdout.00000001.log")).unwrap(), b"kept\n".repeat(50));
 }
 
@@ -252,7 +252,7 @@ fn a_service_that_only_starts_and_ends_is_rotated_by_its_index() {
     indexes.sort_by_key(|entry| entry.file_name());
     assert_eq!(indexes.len(), 4, "{indexes:?}");
     assert!(indexes.iter().all(|entry| entry.metadata().unwrap().len() <= 384));
-    let newest = logindex::decode_all(&std::fs::read(indexes[3].path()).unwrap());
+    let newest = log_index::decode_all(&std::fs::read(indexes[3].path()).unwrap());
     assert_eq!(newest.last().map(|entry| entry.run), Some(RunId(100)));
 }
 
@@ -295,7 +295,7 @@ fn a_pipe_that_always_has_more_gets_one_turn_like_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let (_commands, inbox) = channel();
     let (answers, _drained) = channel();
-    let bell = || Bell::new().unwrap();
+    let bell = || Waker::new().unwrap();
     let shared = Shared { wake: bell(), bell: bell().into(), wants_room: false.into() };
     let (_ours, chute) = socket::chute().unwrap();
     let mut worker = Worker::new(inbox, chute, Arc::new(shared), answers).unwrap();
@@ -331,7 +331,7 @@ fn a_log_that_can_be_written_again_is_tried_although_others_keep_the_pump_busy()
     let mut chatty = File::from(ends.theirs);
     pump.send(Command::Begin {
         // A service that the same thread serves.
-        slot: SLOT + super::MOST_THREADS as u32,
+        slot: SLOT + super::MAX_THREADS as u32,
         folder: named(&other.path().join("logs")),
         spec: spec().into(),
         run: RunId(2),
@@ -370,10 +370,10 @@ fn check_meddling(meddle: impl Fn(&Path), expected: &[u8], segments: &[u64]) {
     }
     pump.stop();
     assert_eq!(stored(dir.path()), (expected.to_vec(), segments.to_vec()));
-    let newest = logindex::index_file(Stream::Stdout, *segments.last().unwrap());
-    let index = logindex::decode_all(&std::fs::read(logs.join(newest)).unwrap());
+    let newest = log_index::index_file(Stream::Stdout, *segments.last().unwrap());
+    let index = log_index::decode_all(&std::fs::read(logs.join(newest)).unwrap());
     let exit = index.last().map(|entry| entry.mark);
-    assert_eq!(exit, Some(Mark::RunExited(ExitMark::of(&Exit::Code(7)))), "{index:?}");
+    assert_eq!(exit, Some(IndexMark::RunExited(ExitMark::of(&Exit::Code(7)))), "{index:?}");
 }
 
 #[test]
@@ -421,8 +421,8 @@ fn the_end_of_a_run_is_marked_once_however_many_keepers_see_it() {
         pump.stop();
     }
     let index = std::fs::read(dir.path().join("logs/stdout.00000001.idx")).unwrap();
-    let exits = logindex::decode_all(&index);
-    let exits = exits.iter().filter(|entry| matches!(entry.mark, Mark::RunExited(_))).count();
+    let exits = log_index::decode_all(&index);
+    let exits = exits.iter().filter(|entry| matches!(entry.mark, IndexMark::RunExited(_))).count();
     assert_eq!(exits, 1);
 }
 

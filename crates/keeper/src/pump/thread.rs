@@ -3,8 +3,8 @@
 use super::worker::Worker;
 use super::{Command, Drained, Pipes};
 use crate::log;
-use proctor_sys::poll::Bell;
-use proctor_sys::{inherit, socket};
+use proctor_sys::poll::Waker;
+use proctor_sys::{inherited_fds, socket};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
@@ -29,24 +29,24 @@ pub(super) struct Thread {
 /// Shared by both sides, under the same descriptor numbers in both tables.
 pub(super) struct Shared {
     /// Rung by the keeper when there are commands.
-    pub(super) wake: Bell,
+    pub(super) wake: Waker,
     /// Rung by the thread when there are responses or there is room again.
-    pub(super) bell: Arc<Bell>,
+    pub(super) bell: Arc<Waker>,
     /// The keeper waits for room.
     pub(super) wants_room: AtomicBool,
 }
 
 impl Thread {
-    pub(super) fn start(bell: &Arc<Bell>, answers: Sender<Drained>) -> io::Result<Thread> {
+    pub(super) fn start(bell: &Arc<Waker>, answers: Sender<Drained>) -> io::Result<Thread> {
         let (commands, inbox) = channel();
         let (chute, theirs) = socket::chute()?;
         let (bell, wants_room) = (Arc::clone(bell), AtomicBool::new(false));
-        let shared = Arc::new(Shared { wake: Bell::new()?, bell, wants_room });
+        let shared = Arc::new(Shared { wake: Waker::new()?, bell, wants_room });
         let (begun, has_begun) = channel();
         let (number, for_worker) = (theirs.as_raw_fd(), Arc::clone(&shared));
         let work = move || {
             let own = own_table(&for_worker, number);
-            let worker = inherit::take(number)
+            let worker = inherited_fds::take(number)
                 .ok_or_else(|| io::ErrorKind::NotFound.into())
                 .and_then(|chute| Worker::new(inbox, chute, for_worker, answers));
             let (worker, failure) = match worker {
@@ -145,5 +145,5 @@ impl Thread {
 
 fn own_table(shared: &Shared, chute: RawFd) -> bool {
     let numbers = [&shared.wake, &*shared.bell].map(|bell| bell.as_fd().as_raw_fd());
-    inherit::own_table(&[numbers[0], numbers[1], chute])
+    inherited_fds::own_table(&[numbers[0], numbers[1], chute])
 }

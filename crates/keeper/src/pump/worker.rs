@@ -1,18 +1,18 @@
 //! The work of a pump thread: waits for output and commands, and gives every pipe its turn.
 
-use super::lane::{Lane, Pipe, Unmarked};
+use super::stream_copy::{Pipe, ServiceStreams, UnmarkedRun};
 use super::thread::Shared;
-use super::writer::Stored;
+use super::writer::WriteOutcome;
 use super::{BELL, Command, Drained, MARKS, Pipes, RETRY, TURN, UNMARKED};
 use crate::log;
-use crate::named::NamedFolder;
+use crate::service_folder::ServiceFolder;
 use proctor_core::lifecycle::Exit;
-use proctor_core::logindex::{ExitMark, Stream};
+use proctor_core::log_index::{ExitMark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::LogSpec;
 use proctor_core::time::Mono;
 use proctor_sys::poll::{Interest, Poller, Ready};
-use proctor_sys::{clock, memory, socket};
+use proctor_sys::{allocator, clock, socket};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -30,7 +30,7 @@ pub(super) struct Worker {
     poller: Poller,
     null: File,
     /// Boxed, because a hash table is half empty.
-    lanes: HashMap<u32, Box<Lane>>,
+    lanes: HashMap<u32, Box<ServiceStreams>>,
     /// Pipes that may hold more bytes than their last turn moved.
     pub(super) busy: VecDeque<u64>,
     /// Pipes whose log cannot be written now, and the time of the retry.
@@ -194,22 +194,27 @@ impl Worker {
         sent.map(|sent| if sent { received.next() } else { None })
     }
 
-    fn lane(&mut self, slot: u32, folder: NamedFolder, spec: &Arc<LogSpec>) -> &mut Lane {
-        let new = || Box::new(Lane::new(folder, Arc::clone(spec)));
+    fn lane(
+        &mut self,
+        slot: u32,
+        folder: ServiceFolder,
+        spec: &Arc<LogSpec>,
+    ) -> &mut ServiceStreams {
+        let new = || Box::new(ServiceStreams::new(folder, Arc::clone(spec)));
         self.lanes.entry(slot).or_insert_with(new)
     }
 
     pub(super) fn begin(
         &mut self,
         slot: u32,
-        folder: NamedFolder,
+        folder: ServiceFolder,
         spec: Arc<LogSpec>,
         run: RunId,
         pipes: [Option<OwnedFd>; 2],
         fresh: bool,
     ) {
         let lane = self.lane(slot, folder, &spec);
-        lane.unmarked = Some(Unmarked { run, wall: clock::now().wall, fresh });
+        lane.unmarked = Some(UnmarkedRun { run, wall: clock::now().wall, fresh });
         self.unmarked.push_back(slot);
         for (stream, fd) in Stream::BOTH.into_iter().zip(pipes) {
             let (Some(fd), token) = (fd, token(slot, stream)) else { continue };
@@ -251,8 +256,8 @@ impl Worker {
         }
         if self.unmarked.is_empty() && self.unmarked.capacity() >= MANY {
             self.unmarked = VecDeque::new();
-            memory::give_back();
-            memory::let_go_of_code();
+            allocator::give_back();
+            allocator::let_go_of_code();
         }
     }
 
@@ -263,9 +268,9 @@ impl Worker {
             let Some(pipe) = self.pipe(token) else { continue };
             pipe.queued = false;
             match self.turn(token) {
-                Stored::Moved(_) => self.queue(token),
-                Stored::Empty => {}
-                Stored::Stalled | Stored::Full => {
+                WriteOutcome::Moved(_) => self.queue(token),
+                WriteOutcome::Empty => {}
+                WriteOutcome::Stalled | WriteOutcome::Full => {
                     self.stalled.insert(token);
                     self.retry_at.get_or_insert_with(|| clock::now().mono.plus(RETRY));
                 }
@@ -273,17 +278,19 @@ impl Worker {
         }
     }
 
-    fn turn(&mut self, token: u64) -> Stored {
+    fn turn(&mut self, token: u64) -> WriteOutcome {
         let (slot, stream) = place(token);
-        let Some(lane) = self.lanes.get_mut(&slot) else { return Stored::Empty };
+        let Some(lane) = self.lanes.get_mut(&slot) else { return WriteOutcome::Empty };
         // A single writer gets a long turn; if others wait, each gets one move.
         let turn = if self.busy.is_empty() { TURN } else { 1 };
         for _ in 0..turn {
             match lane.store(stream, &self.null) {
-                Stored::Moved(_) => {}
-                other @ (Stored::Empty | Stored::Stalled | Stored::Full) => return other,
+                WriteOutcome::Moved(_) => {}
+                other @ (WriteOutcome::Empty | WriteOutcome::Stalled | WriteOutcome::Full) => {
+                    return other;
+                }
             }
         }
-        Stored::Moved(0)
+        WriteOutcome::Moved(0)
     }
 }

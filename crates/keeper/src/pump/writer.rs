@@ -1,14 +1,14 @@
 //! Writes one stream: index before bytes, rotation at line ends, and handling of a full disk.
 
 use super::RETRY;
-use super::segments::{Open, Segments};
+use super::segments::{OpenSegment, Segments};
 use crate::log;
-use proctor_core::logindex::{Entry, ExitMark, Mark, Stream};
+use proctor_core::log_index::{ExitMark, IndexEntry, IndexMark, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
 use proctor_core::time::{Millis, Mono, Wall};
 use proctor_sys::failpoint::{self, Point};
-use proctor_sys::fifo::{self, Moved};
+use proctor_sys::fifo::{self, SpliceOutcome};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ const ENTRY_APART: i64 = 1000;
 const SLACK: u64 = 1 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum WriteOutcome {
     Moved(u64),
     Empty,
     /// The log cannot be written now; the bytes stay in the pipe.
@@ -37,7 +37,7 @@ pub(super) struct Writer {
     pub(super) spec: Arc<LogSpec>,
     folder: PathBuf,
     segments: Segments,
-    open: Option<Open>,
+    open: Option<OpenSegment>,
     /// Time and run of the last index entry.
     entry: Option<(Wall, RunId)>,
     /// Dropped bytes that are not marked yet.
@@ -57,37 +57,41 @@ impl Writer {
     }
 
     /// Moves the bytes in the pipe into the log.
-    pub(super) fn store(&mut self, pipe: &OwnedFd, run: RunId, most: usize) -> Stored {
+    pub(super) fn store(&mut self, pipe: &OwnedFd, run: RunId, most: usize) -> WriteOutcome {
         let now = proctor_sys::clock::now();
         if self.full_until.is_some_and(|until| now.mono < until) {
-            return if fifo::waiting(pipe) > 0 { Stored::Full } else { Stored::Empty };
+            return if fifo::waiting(pipe) > 0 { WriteOutcome::Full } else { WriteOutcome::Empty };
         }
         match self.try_store(pipe, run, most, now.wall) {
-            Ok(stored @ Stored::Moved(_)) => {
+            Ok(stored @ WriteOutcome::Moved(_)) => {
                 (self.failing, self.full_until) = (None, None);
                 stored
             }
             // Nothing was written, so an earlier failure may persist.
-            Ok(stored @ (Stored::Empty | Stored::Stalled | Stored::Full)) => stored,
+            Ok(stored @ (WriteOutcome::Empty | WriteOutcome::Stalled | WriteOutcome::Full)) => {
+                stored
+            }
             Err(error) => self.failed(&error),
         }
     }
 
     /// The disk is full and nothing of this service may be deleted: acts as configured.
-    pub(super) fn overflow(&mut self, pipe: &OwnedFd, null: &File) -> Stored {
+    pub(super) fn overflow(&mut self, pipe: &OwnedFd, null: &File) -> WriteOutcome {
         match self.spec.on_full {
-            OnFull::Block => Stored::Stalled,
+            OnFull::Block => WriteOutcome::Stalled,
             OnFull::Drop => {
                 let now = proctor_sys::clock::now().mono;
                 self.full_until =
                     self.full_until.filter(|until| now < *until).or(Some(now.plus(RETRY)));
                 match fifo::discard(pipe, null, fifo::CAPACITY) {
-                    Ok(Moved::Bytes(bytes)) => {
+                    Ok(SpliceOutcome::Bytes(bytes)) => {
                         // Marked when writing is possible again, or when the run ends.
                         self.dropped = self.dropped.saturating_add(bytes);
-                        Stored::Moved(bytes)
+                        WriteOutcome::Moved(bytes)
                     }
-                    Ok(Moved::Empty | Moved::Closed) | Err(_) => Stored::Empty,
+                    Ok(SpliceOutcome::Empty | SpliceOutcome::Closed) | Err(_) => {
+                        WriteOutcome::Empty
+                    }
                 }
             }
         }
@@ -99,9 +103,9 @@ impl Writer {
         run: RunId,
         most: usize,
         now: Wall,
-    ) -> io::Result<Stored> {
+    ) -> io::Result<WriteOutcome> {
         if fifo::waiting(pipe) == 0 {
-            return Ok(Stored::Empty);
+            return Ok(WriteOutcome::Empty);
         }
         self.rotate_if_due(now)?;
         self.note_dropped(run, now);
@@ -112,19 +116,19 @@ impl Writer {
         let open = self.opened(now)?;
         let room = usize::try_from(limit.saturating_sub(open.length).max(1)).unwrap_or(most);
         match fifo::move_to_file(pipe, &open.log, open.length, most.min(room))? {
-            Moved::Bytes(bytes) => {
+            SpliceOutcome::Bytes(bytes) => {
                 open.length += bytes;
                 failpoint::moment(Point::LogMoved);
-                Ok(Stored::Moved(bytes))
+                Ok(WriteOutcome::Moved(bytes))
             }
-            Moved::Empty | Moved::Closed => Ok(Stored::Empty),
+            SpliceOutcome::Empty | SpliceOutcome::Closed => Ok(WriteOutcome::Empty),
         }
     }
 
     /// Writes a mark at the current end of the log; a failure is ignored.
-    pub(super) fn mark(&mut self, run: RunId, mark: Mark, wall: Wall) {
+    pub(super) fn mark(&mut self, run: RunId, mark: IndexMark, wall: Wall) {
         self.note_dropped(run, wall);
-        if mark == Mark::RunStarted {
+        if mark == IndexMark::RunStarted {
             // If the segment cannot be closed, it keeps growing.
             let _ = self.rotate_if_due(wall);
         }
@@ -132,7 +136,7 @@ impl Writer {
             && let Ok(open) = self.opened(wall)
         {
             let offset = open.length;
-            let _ = open.note(&Entry { offset, wall, run, mark });
+            let _ = open.note(&IndexEntry { offset, wall, run, mark });
             self.entry = Some((wall, run));
         }
     }
@@ -150,7 +154,7 @@ impl Writer {
     pub(super) fn mark_exit(&mut self, run: RunId, exit: ExitMark) {
         let now = proctor_sys::clock::now().wall;
         if !self.opened(now).is_ok_and(|open| open.has_exit_of(run)) {
-            self.mark(run, Mark::RunExited(exit), now);
+            self.mark(run, IndexMark::RunExited(exit), now);
         }
     }
 
@@ -169,16 +173,16 @@ impl Writer {
 
     /// Bytes of the stream on disk, including indexes.
     pub(super) fn bytes(&self) -> u64 {
-        self.segments.bytes() + self.open.as_ref().map_or(0, Open::size)
+        self.segments.bytes() + self.open.as_ref().map_or(0, OpenSegment::size)
     }
 
     /// Allows a new attempt, because there may be room again.
-    pub(super) fn try_again(&mut self) -> Stored {
+    pub(super) fn try_again(&mut self) -> WriteOutcome {
         self.full_until = None;
-        Stored::Moved(0)
+        WriteOutcome::Moved(0)
     }
 
-    fn opened(&mut self, now: Wall) -> io::Result<&mut Open> {
+    fn opened(&mut self, now: Wall) -> io::Result<&mut OpenSegment> {
         match &mut self.open {
             Some(open) => Ok(open),
             empty => Ok(empty.insert(self.segments.open_newest(now)?)),
@@ -208,7 +212,7 @@ impl Writer {
         self.check_segment(now)?;
         let open = self.opened(now)?;
         let offset = open.length;
-        open.note(&Entry { offset, wall: now, run, mark: Mark::Bytes })?;
+        open.note(&IndexEntry { offset, wall: now, run, mark: IndexMark::Bytes })?;
         self.entry = Some((now, run));
         Ok(())
     }
@@ -217,10 +221,10 @@ impl Writer {
         if self.dropped == 0 {
             return;
         }
-        let mark = Mark::Dropped(u32::try_from(self.dropped).unwrap_or(u32::MAX));
+        let mark = IndexMark::Dropped(u32::try_from(self.dropped).unwrap_or(u32::MAX));
         let Ok(open) = self.opened(wall) else { return };
         let offset = open.length;
-        if open.note(&Entry { offset, wall, run, mark }).is_ok() {
+        if open.note(&IndexEntry { offset, wall, run, mark }).is_ok() {
             self.dropped = 0;
         }
     }
@@ -261,15 +265,15 @@ impl Writer {
     }
 
     /// Logs a failure once; the caller retries.
-    fn failed(&mut self, error: &io::Error) -> Stored {
+    fn failed(&mut self, error: &io::Error) -> WriteOutcome {
         let errno = Errno::from_io_error(error);
         if self.failing != errno {
             self.failing = errno;
             log!("cannot write the log in {}: {error}", self.folder.display());
         }
         match errno {
-            Some(Errno::NOSPC | Errno::DQUOT) => Stored::Full,
-            _ => Stored::Stalled,
+            Some(Errno::NOSPC | Errno::DQUOT) => WriteOutcome::Full,
+            _ => WriteOutcome::Stalled,
         }
     }
 }

@@ -1,27 +1,29 @@
 //! Repository selection and output types shared by the git operations.
 
-mod place;
+mod repository;
 
-pub(crate) use place::Purpose;
-pub use place::{In, Where};
+pub(crate) use repository::Purpose;
+pub use repository::{InRepository, RepositoryInput};
 
 use crate::error::OpError;
-use crate::moment::rfc3339;
-use crate::show::{Page, Style};
+use crate::text_output::{Page, Style};
+use crate::timestamps::rfc3339;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proctor_core::time::Wall;
-use proctor_engine::git::{Change, Clash, Commit, FileDiff, Name, State, Step};
+use proctor_engine::git::{
+    Change, Commit, ConflictKind, FileDiff, Name, SequencerKind, SequencerState,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default maximum text of a commit or a diff in one response.
 pub(crate) const USUAL_TEXT: usize = 128 << 10;
-const LEAST_TEXT: usize = 256;
-const LARGEST_TEXT: usize = 1 << 20;
+const MIN_TEXT_BYTES: usize = 256;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 
 pub(crate) fn text_size(asked: Option<usize>) -> usize {
-    asked.unwrap_or(USUAL_TEXT).clamp(LEAST_TEXT, LARGEST_TEXT)
+    asked.unwrap_or(USUAL_TEXT).clamp(MIN_TEXT_BYTES, MAX_TEXT_BYTES)
 }
 
 /// Returns a count, checked against its limit.
@@ -118,7 +120,7 @@ impl From<Change> for ChangeWord {
 /// Kind of a conflict between two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ClashWord {
+pub enum ConflictWord {
     BothModified,
     BothAdded,
     BothDeleted,
@@ -128,38 +130,38 @@ pub enum ClashWord {
     DeletedByThem,
 }
 
-impl ClashWord {
+impl ConflictWord {
     pub fn as_str(self) -> &'static str {
         match self {
-            ClashWord::BothModified => "both modified",
-            ClashWord::BothAdded => "both added",
-            ClashWord::BothDeleted => "both deleted",
-            ClashWord::AddedByUs => "added by us",
-            ClashWord::AddedByThem => "added by them",
-            ClashWord::DeletedByUs => "deleted by us",
-            ClashWord::DeletedByThem => "deleted by them",
+            ConflictWord::BothModified => "both modified",
+            ConflictWord::BothAdded => "both added",
+            ConflictWord::BothDeleted => "both deleted",
+            ConflictWord::AddedByUs => "added by us",
+            ConflictWord::AddedByThem => "added by them",
+            ConflictWord::DeletedByUs => "deleted by us",
+            ConflictWord::DeletedByThem => "deleted by them",
         }
     }
 }
 
-impl From<Clash> for ClashWord {
-    fn from(clash: Clash) -> ClashWord {
+impl From<ConflictKind> for ConflictWord {
+    fn from(clash: ConflictKind) -> ConflictWord {
         match clash {
-            Clash::BothModified => ClashWord::BothModified,
-            Clash::BothAdded => ClashWord::BothAdded,
-            Clash::BothDeleted => ClashWord::BothDeleted,
-            Clash::AddedByUs => ClashWord::AddedByUs,
-            Clash::AddedByThem => ClashWord::AddedByThem,
-            Clash::DeletedByUs => ClashWord::DeletedByUs,
-            Clash::DeletedByThem => ClashWord::DeletedByThem,
+            ConflictKind::BothModified => ConflictWord::BothModified,
+            ConflictKind::BothAdded => ConflictWord::BothAdded,
+            ConflictKind::BothDeleted => ConflictWord::BothDeleted,
+            ConflictKind::AddedByUs => ConflictWord::AddedByUs,
+            ConflictKind::AddedByThem => ConflictWord::AddedByThem,
+            ConflictKind::DeletedByUs => ConflictWord::DeletedByUs,
+            ConflictKind::DeletedByThem => ConflictWord::DeletedByThem,
         }
     }
 }
 
 /// A merge, rebase or similar operation in progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnderWay {
-    pub kind: StepWord,
+pub struct SequencerInfo {
+    pub kind: SequencerWord,
     /// Branch of a rebase
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
@@ -172,7 +174,7 @@ pub struct UnderWay {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum StepWord {
+pub enum SequencerWord {
     Merge,
     Rebase,
     CherryPick,
@@ -181,15 +183,15 @@ pub enum StepWord {
     Bisect,
 }
 
-impl UnderWay {
+impl SequencerInfo {
     pub(crate) fn sentence(&self) -> String {
         let what = match self.kind {
-            StepWord::Merge => "a merge",
-            StepWord::Rebase => "a rebase",
-            StepWord::CherryPick => "a cherry-pick",
-            StepWord::Revert => "a revert",
-            StepWord::Apply => "an application of patches",
-            StepWord::Bisect => "a bisect",
+            SequencerWord::Merge => "a merge",
+            SequencerWord::Rebase => "a rebase",
+            SequencerWord::CherryPick => "a cherry-pick",
+            SequencerWord::Revert => "a revert",
+            SequencerWord::Apply => "an application of patches",
+            SequencerWord::Bisect => "a bisect",
         };
         let of = self.branch.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
         let far = Option::zip(self.step, self.steps);
@@ -198,18 +200,18 @@ impl UnderWay {
     }
 }
 
-impl From<State> for UnderWay {
-    fn from(state: State) -> UnderWay {
+impl From<SequencerState> for SequencerInfo {
+    fn from(state: SequencerState) -> SequencerInfo {
         let kind = match state.step {
-            Step::Merge => StepWord::Merge,
-            Step::Rebase => StepWord::Rebase,
-            Step::CherryPick => StepWord::CherryPick,
-            Step::Revert => StepWord::Revert,
-            Step::Apply => StepWord::Apply,
-            Step::Bisect => StepWord::Bisect,
+            SequencerKind::Merge => SequencerWord::Merge,
+            SequencerKind::Rebase => SequencerWord::Rebase,
+            SequencerKind::CherryPick => SequencerWord::CherryPick,
+            SequencerKind::Revert => SequencerWord::Revert,
+            SequencerKind::Apply => SequencerWord::Apply,
+            SequencerKind::Bisect => SequencerWord::Bisect,
         };
         let (step, steps) = (state.done.map(|done| done.0), state.done.map(|done| done.1));
-        UnderWay { kind, branch: state.branch, step, steps }
+        SequencerInfo { kind, branch: state.branch, step, steps }
     }
 }
 

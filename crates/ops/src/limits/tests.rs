@@ -21,13 +21,13 @@ fn whatever_comes_over_the_network_the_owner_gets_in() {
     let limits = Arc::new(Limits::default());
     let mut held = Vec::new();
     for token in 0..8 {
-        for _ in 0..MOST_READS {
+        for _ in 0..MAX_READS {
             held.extend(
                 limits.admit(&network("10.0.0.1:1", Some(&token.to_string())), Effect::Read),
             );
         }
     }
-    assert_eq!(held.len(), MOST_READS as usize, "all slots of the network are in use");
+    assert_eq!(held.len(), MAX_READS as usize, "all slots of the network are in use");
     let owner = Caller::local(0);
     assert!(
         limits.admit(&owner, Effect::Read).is_ok() && limits.admit(&owner, Effect::Admin).is_ok()
@@ -84,7 +84,7 @@ fn what_is_remembered_of_callers_has_a_bound() {
         }
     }
     let known = limits.state().callers.len();
-    assert!(known <= MOST_CALLERS + 1, "{known}");
+    assert!(known <= MAX_CALLERS + 1, "{known}");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn all_addresses_of_this_machine_are_one_caller() {
     }
     let reads =
         |n: u32| limits.admit(&network(&format!("127.0.1.{}:1", n % 256), None), Effect::Read);
-    let held: Vec<Permit> = (0..MOST_READS).filter_map(|n| reads(n).ok()).collect();
+    let held: Vec<Permit> = (0..MAX_READS).filter_map(|n| reads(n).ok()).collect();
     assert_eq!(held.len(), READS_OF_ONE as usize);
 }
 
@@ -119,8 +119,8 @@ fn all_addresses_of_this_machine_are_one_caller() {
 fn wrong_tokens_of_more_addresses_than_are_remembered_are_limited_too() {
     let limits = Limits::default();
     let (now, load) = (Instant::now(), Load { reads: 1, changes: 0 });
-    let busy = (0..MOST_CALLERS).map(|n| (Key::Token(TokenId(n.to_string())), load));
-    let shares = busy.map(|(key, load)| (key, Share { load, ..Share::new(now) }));
+    let busy = (0..MAX_CALLERS).map(|n| (Key::Token(TokenId(n.to_string())), load));
+    let shares = busy.map(|(key, load)| (key, CallerShare { load, ..CallerShare::new(now) }));
     limits.state().callers.extend(shares);
     // The bucket refills over time, and a busy machine is slow.
     let refused = (0..200).any(|n| {

@@ -1,11 +1,11 @@
 //! `service.add`: defines a service at run time. It is kept like one from the configuration file.
 
 use crate::error::{Code, OpError};
-use crate::input::{Caller, Definition, Patience, literal, literals};
+use crate::input::{Caller, Definition, WaitOptions, literal, literals};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
 use crate::operations::start::USUAL_WAIT;
-use crate::settle::{Changed, Goal, before, report, settle};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
+use crate::wait_for_services::{ChangedServices, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_engine::api::NewService;
 use schemars::JsonSchema;
@@ -24,14 +24,14 @@ pub struct Input {
     pub definition: Definition,
     #[command(flatten)]
     #[serde(flatten)]
-    pub more: More,
+    pub more: CommonKeys,
     /// Also start the service
     #[arg(long)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub start: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub patience: Patience,
+    pub patience: WaitOptions,
     #[command(flatten)]
     #[serde(flatten)]
     pub caller: Caller,
@@ -40,7 +40,7 @@ pub struct Input {
 /// Frequently used keys of `proctor.yaml`.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct More {
+pub struct CommonKeys {
     /// Description of the service
     #[arg(long, value_name = "TEXT")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub struct More {
     pub autostart: Option<bool>,
 }
 
-impl More {
+impl CommonKeys {
     fn add_keys(&self, keys: &mut Map<String, Value>) {
         let text = |value: &Option<String>| value.as_ref().map(|text| json!(literal(text)));
         let list = |values: &[String]| (!values.is_empty()).then(|| literals(values));
@@ -112,7 +112,7 @@ pub struct Output {
     /// Names of the services now defined: one, or one for each instance
     pub added: Vec<String>,
     /// Result of the start; only with `start`
-    pub started: Option<Changed>,
+    pub started: Option<ChangedServices>,
 }
 
 impl Operation for Add {
@@ -171,7 +171,7 @@ impl Show for Output {
     }
 
     fn verdict(&self) -> Option<Code> {
-        self.started.as_ref().and_then(Changed::verdict)
+        self.started.as_ref().and_then(ChangedServices::verdict)
     }
 }
 
@@ -181,12 +181,12 @@ mod tests {
 
     #[test]
     fn what_is_given_becomes_keys_and_nothing_else_does() {
-        let more = More {
+        let more = CommonKeys {
             instances: Some(2),
             groups: vec!["backend".into()],
             stop_grace: Some("3s".into()),
             autostart: Some(false),
-            ..More::default()
+            ..CommonKeys::default()
         };
         let mut keys = Map::new();
         more.add_keys(&mut keys);

@@ -2,15 +2,15 @@
 
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
-use proctor_engine::audit::{AuditEntry, AuditQuery, Call};
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table};
+use proctor_engine::audit::{AuditEntry, AuditQuery, AuditedCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub struct AuditRead;
 
 const USUAL_LINES: usize = 50;
-const MOST_LINES: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -96,8 +96,8 @@ Examples:
 
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let most = input.lines.unwrap_or(USUAL_LINES);
-        if most > MOST_LINES {
-            return Err(OpError::bad_input(format!("lines: the maximum is {MOST_LINES}")));
+        if most > MAX_LINES {
+            return Err(OpError::bad_input(format!("lines: the maximum is {MAX_LINES}")));
         }
         let Input { operation, target, who, code, .. } = input;
         let query = AuditQuery { most, operation, target, who, code };
@@ -129,7 +129,7 @@ impl Entry {
     }
 }
 
-fn name_of(call: &Call) -> String {
+fn name_of(call: &AuditedCall) -> String {
     match (call.uid, &call.name, call.role) {
         (Some(uid), _, _) => format!("user {uid}"),
         (None, Some(name), Some(role)) => format!("token {name} ({role})"),

@@ -2,16 +2,16 @@
 
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style, counted};
+use crate::text_output::{Page, Show, Style, counted};
 use proctor_core::home::Home;
-use proctor_engine::audit::{Audit, Verdict};
+use proctor_engine::audit::{Audit, AuditReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub struct AuditVerify;
 
 /// Maximum numbers of unfinished records in the output. A longer list is of no use.
-const MOST_UNFINISHED: usize = 100;
+const MAX_UNFINISHED: usize = 100;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -68,10 +68,11 @@ Examples:
     }
 }
 
-impl From<Verdict> for Output {
-    fn from(verdict: Verdict) -> Output {
-        let Verdict { files, lines, first, last, hash, problems, notes, mut unfinished } = verdict;
-        unfinished.truncate(MOST_UNFINISHED);
+impl From<AuditReport> for Output {
+    fn from(verdict: AuditReport) -> Output {
+        let AuditReport { files, lines, first, last, hash, problems, notes, mut unfinished } =
+            verdict;
+        unfinished.truncate(MAX_UNFINISHED);
         let intact = problems.is_empty();
         Output { intact, files, records: lines, first, last, hash, problems, notes, unfinished }
     }

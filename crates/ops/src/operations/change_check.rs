@@ -2,22 +2,22 @@
 
 use super::file_edit::OneEdit;
 use super::stop::named;
-use crate::change::{Changes, DIFF, FileChange, WITH_CONTENT, given_diff};
 use crate::error::{Code, OpError};
-use crate::file::Here;
+use crate::file::CurrentFolder;
+use crate::file_change::{Changes, DIFF, FileChange, WITH_CONTENT, given_diff};
 use crate::git::brief;
 use crate::input::seconds_of;
 use crate::operation::{About, Context, Effect, Meta, Operation, Role, Target};
-use crate::settle::{Goal, before, crash_loop, report, settle};
-use crate::show::{Page, Show, Style};
+use crate::running_operations::UnsettledOutcome;
 use crate::status::State;
 use crate::status::output::{last_lines, last_run};
-use crate::underway::Unsettled;
-use crate::waiting::{Until, Wait};
+use crate::text_output::{Page, Show, Style};
+use crate::wait_condition::{Until, Wait};
+use crate::wait_for_services::{Goal, before, crash_loop, report, settle};
 use proctor_core::edit::Edit;
 use proctor_core::name::ServiceName;
 use proctor_engine::api::RestartWith;
-use proctor_engine::files::{Changed, DiffQuery, Files, Wish};
+use proctor_engine::files::{DiffQuery, ExpectedState, FileOutcome, Files};
 use proctor_engine::git::CommitRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ use tokio::time::{Instant, sleep};
 const USUAL_WAIT: Duration = Duration::from_secs(30);
 
 /// Timeout for the restart with the old files. They worked before, so this is short.
-const BACK_WITHIN: Duration = Duration::from_secs(30);
+const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interval between requests to a server that does not respond yet.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -76,7 +76,7 @@ pub struct Input {
     pub commit: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 /// Edits of one file.
@@ -183,8 +183,17 @@ fn check_conditions(context: &Context, input: &Input) -> Result<(), OpError> {
 }
 
 /// Makes the change, or reports what it would be.
-async fn changed(context: Context, input: Input, dry_run: bool) -> Result<Vec<Changed>, OpError> {
-    let wish = Wish { by: ChangeCheck::META.name, hold: true, dry_run, ..Wish::default() };
+async fn changed(
+    context: Context,
+    input: Input,
+    dry_run: bool,
+) -> Result<Vec<FileOutcome>, OpError> {
+    let wish = ExpectedState {
+        by: ChangeCheck::META.name,
+        hold: true,
+        dry_run,
+        ..ExpectedState::default()
+    };
     let files = input.here.files(&context).await?;
     match (given_diff(input.diff, input.diff_base64)?, input.files.is_empty()) {
         (Some(text), true) => {
@@ -209,7 +218,7 @@ async fn committed(
     context: &Context,
     files: &Files,
     message: String,
-    changes: &[Changed],
+    changes: &[FileOutcome],
 ) -> Result<Option<String>, OpError> {
     context.step("committing");
     let (repository, paths) = context.engine.repository_of(files, changes).await?;
@@ -276,13 +285,13 @@ struct Undo {
     ran: Vec<ServiceName>,
     stopped: Vec<ServiceName>,
     /// The change in flight. It continues when the caller stops waiting.
-    making: Option<JoinHandle<Result<Vec<Changed>, OpError>>>,
-    changes: Vec<Changed>,
+    making: Option<JoinHandle<Result<Vec<FileOutcome>, OpError>>>,
+    changes: Vec<FileOutcome>,
     /// True after the services were asked to restart with the change.
     trying: bool,
     restored: bool,
     /// Held until the change is kept or undone.
-    unsettled: Option<Unsettled>,
+    unsettled: Option<UnsettledOutcome>,
 }
 
 impl Undo {
@@ -399,11 +408,11 @@ fn stays(committed: &Result<Option<String>, OpError>) -> String {
 /// Restores the files, then the services even if that failed. Returns the parts that could not be restored.
 async fn restore(
     context: Context,
-    changes: Vec<Changed>,
+    changes: Vec<FileOutcome>,
     ran: Vec<ServiceName>,
     stopped: Vec<ServiceName>,
 ) -> Vec<String> {
-    let wish = Wish { by: ChangeCheck::META.name, ..Wish::default() };
+    let wish = ExpectedState { by: ChangeCheck::META.name, ..ExpectedState::default() };
     let mut left = match context.engine.files().take_back(changes, wish).await {
         Ok(faults) => faults.iter().map(ToString::to_string).collect(),
         Err(error) => vec![error.to_string()],
@@ -429,7 +438,7 @@ async fn run_again(context: &Context, names: &[ServiceName]) -> Result<(), OpErr
     }
     let befores = before(context, names, Goal::Restart);
     context.engine.restart(names, RestartWith::default()).await?;
-    let settled = settle(context, Goal::Restart, &befores, BACK_WITHIN).await;
+    let settled = settle(context, Goal::Restart, &befores, ROLLBACK_TIMEOUT).await;
     match report(context, Goal::Restart, &befores, settled, true).verdict() {
         None => Ok(()),
         Some(code) => {

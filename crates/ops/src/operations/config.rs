@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::input::Caller;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table, counted};
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table, counted};
 use proctor_core::config::Setting;
 use proctor_core::home::Home;
 use proctor_core::name::ServiceName;

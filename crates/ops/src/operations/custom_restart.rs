@@ -2,13 +2,13 @@
 
 use super::execute::variables;
 use super::stop::{USUAL_WAIT, named};
-use crate::command::{Command, CommandResult, Planned, plan};
+use crate::command::{Command, CommandResult, PlannedCommand, plan};
 use crate::error::{Code, OpError};
 use crate::execute_rules::check_variables;
 use crate::input::{Words, seconds_of, variable};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::settle::{Changed, Goal, before, report, settle};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
+use crate::wait_for_services::{ChangedServices, Goal, before, report, settle};
 use proctor_core::name::ServiceName;
 use proctor_engine::api::RestartWith;
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const USUAL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Maximum number of commands. A longer list should be a script.
-const MOST_COMMANDS: usize = 64;
+const MAX_COMMANDS: usize = 64;
 
 pub struct CustomRestart;
 
@@ -75,7 +75,7 @@ pub struct Output {
     /// Result of the restart, as a sentence
     pub restart_message: String,
     /// Services that were restarted
-    pub services: Vec<crate::settle::Report>,
+    pub services: Vec<crate::wait_for_services::Report>,
 }
 
 impl Operation for CustomRestart {
@@ -141,10 +141,10 @@ fn planned(
     commands: &[Command],
     names: &[ServiceName],
     env: &BTreeMap<String, String>,
-) -> Result<Vec<Planned>, OpError> {
-    if commands.len() > MOST_COMMANDS {
+) -> Result<Vec<PlannedCommand>, OpError> {
+    if commands.len() > MAX_COMMANDS {
         return Err(OpError::bad_input(format!(
-            "too many commands: the maximum is {MOST_COMMANDS}"
+            "too many commands: the maximum is {MAX_COMMANDS}"
         )));
     }
     if commands.is_empty() {
@@ -160,7 +160,7 @@ fn planned(
 /// Runs the commands until one fails. Returns true if all succeeded.
 async fn commands(
     context: &Context,
-    commands: Vec<Planned>,
+    commands: Vec<PlannedCommand>,
     results: &mut Vec<CommandResult>,
 ) -> Result<bool, OpError> {
     for command in commands {
@@ -207,8 +207,9 @@ impl Output {
         context.engine.restart(names, RestartWith { args, env: env.into_iter().collect() }).await?;
         let settled = settle(context, Goal::Restart, &befores, wait).await;
         let changed = report(context, Goal::Restart, &befores, settled, true);
-        let sentence =
-            |report: &crate::settle::Report| format!("{} {}", report.service.name, report.message);
+        let sentence = |report: &crate::wait_for_services::Report| {
+            format!("{} {}", report.service.name, report.message)
+        };
         let sentences: Vec<String> = changed.services.iter().map(sentence).collect();
         self.restart_message = sentences.join("; ");
         context.step(self.restart_message.clone());
@@ -231,10 +232,12 @@ impl Show for Output {
         self.pre_command_results.iter().for_each(|one| result(page, one));
         match self.services.is_empty() {
             true => drop(page.line().add(Style::Bad, &self.restart_message)),
-            false => {
-                Changed { settled: true, services: self.services.clone(), unrecorded: Vec::new() }
-                    .show(page)
+            false => ChangedServices {
+                settled: true,
+                services: self.services.clone(),
+                unrecorded: Vec::new(),
             }
+            .show(page),
         }
         self.post_command_results.iter().for_each(|one| result(page, one));
     }
@@ -243,8 +246,11 @@ impl Show for Output {
         if self.overall_success {
             return None;
         }
-        let changed =
-            Changed { settled: true, services: self.services.clone(), unrecorded: Vec::new() };
+        let changed = ChangedServices {
+            settled: true,
+            services: self.services.clone(),
+            unrecorded: Vec::new(),
+        };
         changed.verdict().or(Some(Code::Failed))
     }
 }

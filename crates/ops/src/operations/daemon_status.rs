@@ -1,10 +1,10 @@
 //! `daemon.status`: shows the state of Proctor itself.
 
 use crate::error::OpError;
-use crate::moment::{rfc3339, seconds_between, span};
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
 use crate::status::{ServiceStatus, State};
+use crate::text_output::{Page, Show, Style};
+use crate::timestamps::{rfc3339, seconds_between, span};
 use crate::tools;
 use proctor_core::time::Wall;
 use proctor_core::wire::Tracking;

@@ -2,8 +2,8 @@
 
 use crate::error::OpError;
 use crate::operation::{About, Context, Effect, Meta, Operation, Target};
-use crate::settle::show_unrecorded;
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
+use crate::wait_for_services::show_unrecorded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,13 +3,13 @@
 use crate::error::{Code, OpError};
 use crate::input::Caller;
 use crate::operation::{Context, Effect, Meta, Operation, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Timeout for restoring a cancelled change. Files are restored at once; a service needs its start time.
-const TAKEN_BACK_WITHIN: Duration = Duration::from_secs(20);
+const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct DaemonUpgrade;
 
@@ -57,7 +57,7 @@ Examples:
         };
         // A binary that is not Proctor must not cancel anything.
         context.engine.version_of(&binary).await?;
-        if !context.underway.settle(TAKEN_BACK_WITHIN).await {
+        if !context.underway.settle(ROLLBACK_TIMEOUT).await {
             let why = "a cancelled change of files is not restored yet";
             return Err(OpError::new(Code::Busy, why).help(
                 "`proctor operation list` shows running operations; retry when they have ended",

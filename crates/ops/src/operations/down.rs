@@ -2,10 +2,10 @@
 
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
-use crate::input::Patience;
+use crate::input::WaitOptions;
 use crate::operation::{About, Context, Effect, Meta, Operation, Role, Target};
-use crate::settle::{Changed, Goal, Outcome, Report, before, report, settle};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
+use crate::wait_for_services::{ChangedServices, Goal, Outcome, Report, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub struct Input {
     pub keep_daemon: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub patience: Patience,
+    pub patience: WaitOptions,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,7 +74,7 @@ Examples:
         let befores = before(context, &names, Goal::Stop);
         let unrecorded = context.engine.set_wish(&names, Wish::Down).await?;
         let settled = settle(context, Goal::Stop, &befores, wait).await;
-        let Changed { services, .. } =
+        let ChangedServices { services, .. } =
             report(context, Goal::Stop, &befores, settled, !wait.is_zero());
         // If a service outlived the wait, Proctor stays and keeps stopping it. It also stays if another request started a service.
         let again = services.iter().any(|report| report.result == Outcome::Overruled);
@@ -89,10 +89,10 @@ Examples:
 
 impl Output {
     /// The services that had something to stop.
-    fn changes(&self) -> Changed {
+    fn changes(&self) -> ChangedServices {
         let services =
             self.services.iter().filter(|r| r.result != Outcome::AlreadyStopped).cloned().collect();
-        Changed { settled: self.settled, services, unrecorded: self.unrecorded.clone() }
+        ChangedServices { settled: self.settled, services, unrecorded: self.unrecorded.clone() }
     }
 }
 

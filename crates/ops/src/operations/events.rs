@@ -2,11 +2,11 @@
 
 use crate::error::OpError;
 use crate::input::seconds_of;
-use crate::moment::rfc3339;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style, counted};
+use crate::text_output::{Page, Show, Style, counted};
+use crate::timestamps::rfc3339;
 use proctor_core::config::signal;
-use proctor_engine::api::{Ended, Event, EventsFrom, Happening, OperationNews};
+use proctor_engine::api::{Event, EventKind, EventsFrom, OperationEvent, RunEnd};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
@@ -217,13 +217,13 @@ impl EventStatus {
             name: None,
         };
         (status.kind, status.text) = match &event.what {
-            Happening::Defined => (Kind::Defined, "defined".into()),
-            Happening::Removed => (Kind::Removed, "removed".into()),
-            Happening::LeaseOver => {
+            EventKind::Defined => (Kind::Defined, "defined".into()),
+            EventKind::Removed => (Kind::Removed, "removed".into()),
+            EventKind::LeaseOver => {
                 (Kind::LeaseOver, "its lease expired: stopped and removed".into())
             }
-            Happening::Configured => (Kind::Configured, "a configuration was applied".into()),
-            Happening::Phase { state, pid, restarts } => {
+            EventKind::Configured => (Kind::Configured, "a configuration was applied".into()),
+            EventKind::Phase { state, pid, restarts } => {
                 let state = state.as_str();
                 status.state = Some(state.into());
                 status.pid = Some(*pid).filter(|pid| *pid != 0);
@@ -231,8 +231,8 @@ impl EventStatus {
                 let pid = status.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
                 (Kind::State, format!("{state}{pid}"))
             }
-            Happening::Exited(ended) => (Kind::Exited, status.exited(*ended)),
-            Happening::Health { healthy, failures } => {
+            EventKind::Exited(ended) => (Kind::Exited, status.exited(*ended)),
+            EventKind::Health { healthy, failures } => {
                 status.healthy = Some(*healthy);
                 let text = match healthy {
                     true => "healthy".into(),
@@ -240,12 +240,12 @@ impl EventStatus {
                 };
                 (Kind::Health, text)
             }
-            Happening::Unhealthy(checks) => {
+            EventKind::Unhealthy(checks) => {
                 status.healthy = Some(false);
                 (Kind::Health, format!("{checks}; its run is ended"))
             }
-            Happening::Operation(news) => {
-                let OperationNews { id, operation, what } = &**news;
+            EventKind::Operation(news) => {
+                let OperationEvent { id, operation, what } = &**news;
                 status.operation = Some(id.clone());
                 status.name = Some((*operation).into());
                 status.state = Some((*what).into());
@@ -255,20 +255,20 @@ impl EventStatus {
         status
     }
 
-    fn exited(&mut self, ended: Ended) -> String {
+    fn exited(&mut self, ended: RunEnd) -> String {
         match ended {
-            Ended::Code(code) => {
+            RunEnd::Code(code) => {
                 self.exit_code = Some(code);
                 format!("exited with code {code}")
             }
-            Ended::Signal { signal: number, oom } => {
+            RunEnd::Signal { signal: number, oom } => {
                 self.signal = Some(number);
                 let why = if oom { ": out of memory" } else { "" };
                 format!("killed by {}{why}", signal::long_name(number))
             }
-            Ended::NotStarted => "could not be started".into(),
-            Ended::Unknown => "ended; the exit status is unknown".into(),
-            Ended::Backgrounded => {
+            RunEnd::NotStarted => "could not be started".into(),
+            RunEnd::Unknown => "ended; the exit status is unknown".into(),
+            RunEnd::Backgrounded => {
                 self.exit_code = Some(0);
                 "exited with code 0 and left processes in the background, which were stopped".into()
             }

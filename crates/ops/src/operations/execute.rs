@@ -5,9 +5,9 @@ use crate::error::{Code, OpError};
 use crate::execute_rules::choose_surroundings;
 use crate::input::{Caller, seconds_of};
 use crate::operation::{Context, Effect, Meta, Operation, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use proctor_core::name::ServiceName;
-use proctor_engine::api::Surroundings;
+use proctor_engine::api::CommandEnvironment;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ fn around(
     context: &Context,
     service: Option<&str>,
     input: &Input,
-) -> Result<Surroundings, OpError> {
+) -> Result<CommandEnvironment, OpError> {
     let given = [
         ("environment", input.caller.environment.is_some()),
         ("base_dir", input.caller.base_dir.is_some()),

@@ -1,15 +1,15 @@
 //! `file.apply_diff`: applies a unified diff to all its files or to none.
 
-use crate::change::{Changes, DIFF, Guarded, WITH_CONTENT, given_diff};
 use crate::error::OpError;
-use crate::file::{Here, MAKE_ANEW};
+use crate::file::{CurrentFolder, MAKE_ANEW};
+use crate::file_change::{ChangeGuards, Changes, DIFF, WITH_CONTENT, given_diff};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use proctor_engine::files::DiffQuery;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum `fuzz`. Diffs have fewer lines of context.
-const MOST_FUZZ: usize = 10;
+const MAX_FUZZ: usize = 10;
 
 pub struct FileApplyDiff;
 
@@ -54,10 +54,10 @@ pub struct Input {
     pub strict: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub guarded: Guarded,
+    pub guarded: ChangeGuards,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 impl Operation for FileApplyDiff {
@@ -79,7 +79,7 @@ Examples:
     };
 
     async fn run(context: &Context, input: Input) -> Result<Changes, OpError> {
-        let fuzz = input.fuzz.unwrap_or(0).min(MOST_FUZZ);
+        let fuzz = input.fuzz.unwrap_or(0).min(MAX_FUZZ);
         if input.strict && fuzz > 0 {
             return Err(OpError::bad_input("'strict' and 'fuzz' cannot be combined"));
         }

@@ -1,8 +1,8 @@
 //! `file.change`: finds and replaces text in a file.
 
-use crate::change::{Changes, Guarded};
 use crate::error::OpError;
-use crate::file::Here;
+use crate::file::CurrentFolder;
+use crate::file_change::{ChangeGuards, Changes};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use proctor_engine::files::Replacement;
 use schemars::JsonSchema;
@@ -42,10 +42,10 @@ pub struct Input {
     pub expect: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub guarded: Guarded,
+    pub guarded: ChangeGuards,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 impl Operation for FileChange {

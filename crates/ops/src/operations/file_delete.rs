@@ -1,8 +1,8 @@
 //! `file.delete`: deletes a file, a link itself, or an empty folder.
 
-use crate::change::{Changes, Guarded};
 use crate::error::OpError;
-use crate::file::Here;
+use crate::file::CurrentFolder;
+use crate::file_change::{ChangeGuards, Changes};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,10 +19,10 @@ pub struct Input {
     pub path: String,
     #[command(flatten)]
     #[serde(flatten)]
-    pub guarded: Guarded,
+    pub guarded: ChangeGuards,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 impl Operation for FileDelete {

@@ -1,15 +1,15 @@
 //! `file.edit`: replaces exact texts, all of them or none.
 
-use crate::change::{Changes, Guarded, WITH_CONTENT};
 use crate::error::OpError;
-use crate::file::Here;
+use crate::file::CurrentFolder;
+use crate::file_change::{ChangeGuards, Changes, WITH_CONTENT};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use proctor_core::edit::Edit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum edits of one file in a request; enough for a refactoring.
-const MOST: usize = 1000;
+const MAX_EDITS: usize = 1000;
 
 pub struct FileEdit;
 
@@ -39,10 +39,10 @@ pub struct Input {
     pub all: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub guarded: Guarded,
+    pub guarded: ChangeGuards,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
@@ -77,8 +77,8 @@ fn edits(input: &mut Input) -> Result<Vec<Edit>, OpError> {
         0 => {
             Err(OpError::bad_input("'edits' is missing").help("give 'old' and 'new' for each edit"))
         }
-        count if count > MOST => {
-            Err(OpError::bad_input(format!("too many edits: the maximum is {MOST}")))
+        count if count > MAX_EDITS => {
+            Err(OpError::bad_input(format!("too many edits: the maximum is {MAX_EDITS}")))
         }
         _ => Ok(edits.into_iter().map(Edit::from).collect()),
     }

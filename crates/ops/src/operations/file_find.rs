@@ -2,16 +2,16 @@
 
 use super::file_list::{Item, rest};
 use crate::error::OpError;
-use crate::file::{Also, Here, KindWord, page_bytes};
+use crate::file::{CurrentFolder, IncludeFlags, KindWord, page_bytes};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use proctor_engine::files::ListQuery;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default maximum of names in one response.
 const USUAL: usize = 200;
-const MOST: usize = 10_000;
+const MAX_PATHS: usize = 10_000;
 
 pub struct FileFind;
 
@@ -40,7 +40,7 @@ pub struct Input {
     pub ignore_case: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub also: Also,
+    pub also: IncludeFlags,
     /// Maximum number of names
     #[arg(long, value_name = "COUNT", help = "Maximum number of names (default 200)")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct Input {
     pub cursor: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -96,7 +96,7 @@ Examples:
             patterns: input.globs,
             any_case: input.ignore_case,
             kind: input.kind.map(Into::into),
-            most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            most: input.most.unwrap_or(USUAL).clamp(1, MAX_PATHS),
             max_bytes: Some(page_bytes(input.max_bytes)),
             cursor: input.cursor,
         };

@@ -1,11 +1,11 @@
 //! `file.history`: lists earlier generations of a file.
 
 use crate::error::OpError;
-use crate::file::Here;
-use crate::moment::{bytes, rfc3339};
+use crate::file::CurrentFolder;
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
-use proctor_engine::files::{Generation, Moved};
+use crate::text_output::{Page, Show};
+use crate::timestamps::{bytes, rfc3339};
+use proctor_engine::files::{Generation, MovedPath};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Input {
     pub path: String,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,8 +53,8 @@ pub struct GenerationView {
 impl From<Generation> for GenerationView {
     fn from(known: Generation) -> GenerationView {
         let (moved_to, moved_from) = match known.moved {
-            Some(Moved::To(path)) => (Some(path), None),
-            Some(Moved::From(path)) => (None, Some(path)),
+            Some(MovedPath::To(path)) => (Some(path), None),
+            Some(MovedPath::From(path)) => (None, Some(path)),
             None => (None, None),
         };
         GenerationView {

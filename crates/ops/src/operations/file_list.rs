@@ -1,17 +1,17 @@
 //! `file.list`: lists a folder and its subfolders.
 
 use crate::error::OpError;
-use crate::file::{Also, Here, KindWord, page_bytes};
-use crate::moment::{bytes, rfc3339};
+use crate::file::{CurrentFolder, IncludeFlags, KindWord, page_bytes};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style, counted};
-use proctor_engine::files::{ListQuery, Listed, Standing};
+use crate::text_output::{Page, Show, Style, counted};
+use crate::timestamps::{bytes, rfc3339};
+use proctor_engine::files::{CallerFolder, FolderEntry, ListQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default maximum of names in one response.
 const USUAL: usize = 1000;
-const MOST: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 pub struct FileList;
 
@@ -28,7 +28,7 @@ pub struct Input {
     pub depth: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub also: Also,
+    pub also: IncludeFlags,
     /// Maximum number of names
     #[arg(long, value_name = "COUNT", help = "Maximum number of names (default 1000)")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct Input {
     pub cursor: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -85,8 +85,8 @@ pub struct RootView {
     pub write: bool,
 }
 
-impl From<Listed> for Item {
-    fn from(listed: Listed) -> Item {
+impl From<FolderEntry> for Item {
+    fn from(listed: FolderEntry) -> Item {
         Item {
             path: listed.path,
             kind: listed.kind.into(),
@@ -123,11 +123,11 @@ Examples:
         }
         // Entries are listed below the root they are in.
         roots.retain(|root: &RootView| match &standing {
-            Standing::Elsewhere => true,
-            Standing::Top(name) => root.name == *name,
-            Standing::Below => false,
+            CallerFolder::Elsewhere => true,
+            CallerFolder::Top(name) => root.name == *name,
+            CallerFolder::Below => false,
         });
-        if roots.len() > 1 && standing == Standing::Elsewhere {
+        if roots.len() > 1 && standing == CallerFolder::Elsewhere {
             return Ok(Output {
                 entries: Vec::new(),
                 roots,
@@ -139,7 +139,7 @@ Examples:
         let query = ListQuery {
             depth: Some(input.depth.unwrap_or(1)).filter(|depth| *depth > 0),
             leave_out: input.also.into(),
-            most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            most: input.most.unwrap_or(USUAL).clamp(1, MAX_ENTRIES),
             max_bytes: Some(page_bytes(input.max_bytes)),
             cursor: input.cursor,
             ..ListQuery::default()
@@ -156,7 +156,7 @@ Examples:
 }
 
 impl RootView {
-    fn of(root: &proctor_engine::files::Declared) -> RootView {
+    fn of(root: &proctor_engine::files::DeclaredRoot) -> RootView {
         let path = root.path.to_string_lossy().into_owned();
         RootView { name: root.name.clone(), path, write: root.write }
     }

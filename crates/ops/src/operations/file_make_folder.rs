@@ -1,9 +1,9 @@
 //! `file.make_folder`: creates a folder and its missing parents.
 
 use crate::error::OpError;
-use crate::file::Here;
+use crate::file::CurrentFolder;
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Input {
     pub dry_run: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

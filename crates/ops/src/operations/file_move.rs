@@ -1,10 +1,10 @@
 //! `file.move`: moves or renames a file or a folder.
 
-use crate::change::Guarded;
 use crate::error::OpError;
-use crate::file::Here;
+use crate::file::CurrentFolder;
+use crate::file_change::ChangeGuards;
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,10 +27,10 @@ pub struct Input {
     pub replace: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub guarded: Guarded,
+    pub guarded: ChangeGuards,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,28 +1,28 @@
 //! `file.read`: reads files, or parts of them, with their metadata.
 
 use crate::error::{Code, OpError};
-use crate::file::{Here, Trouble};
-use crate::moment::rfc3339;
+use crate::file::{CurrentFolder, FileProblem};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
+use crate::timestamps::rfc3339;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use proctor_engine::files::{Content, FileError, Part, ReadQuery};
+use proctor_engine::files::{Content, ContentRange, FileError, ReadQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default maximum of all files together, the same as of a page of logs.
 const USUAL_BYTES: usize = 256 << 10;
-const LARGEST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 /// Maximum of all pictures together: the most a model accepts at once, twice a screenshot.
-const LARGEST_PICTURES: u64 = 3 << 20;
+const MAX_IMAGE_BYTES: u64 = 3 << 20;
 
 /// Minimum of each file, regardless of their number.
-const LEAST_BYTES: usize = 1 << 10;
+const MIN_BYTES: usize = 1 << 10;
 
 /// Maximum files in one request.
-const MOST_FILES: usize = 100;
+const MAX_FILES: usize = 100;
 
 pub struct FileRead;
 
@@ -72,7 +72,7 @@ pub struct Input {
     pub numbers: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -144,7 +144,7 @@ pub struct FileView {
     pub cursor: Option<String>,
     /// Error that prevented reading this file
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<Trouble>,
+    pub error: Option<FileProblem>,
 }
 
 impl Operation for FileRead {
@@ -174,16 +174,16 @@ Examples:
                 OpError::bad_input("'paths' is missing").help("`proctor file list` shows files")
             );
         }
-        if paths.len() > MOST_FILES {
-            return Err(OpError::bad_input(format!("too many files: the maximum is {MOST_FILES}")));
+        if paths.len() > MAX_FILES {
+            return Err(OpError::bad_input(format!("too many files: the maximum is {MAX_FILES}")));
         }
         let single = paths.len() == 1;
         if cursor.is_some() && !single {
             return Err(OpError::bad_input("'cursor' can be used with one file only"));
         }
-        let all = max_bytes.unwrap_or(USUAL_BYTES).clamp(LEAST_BYTES, LARGEST_BYTES);
-        let max_bytes = (all / paths.len()).max(LEAST_BYTES);
-        let largest_picture = if pictures { LARGEST_PICTURES } else { 0 };
+        let all = max_bytes.unwrap_or(USUAL_BYTES).clamp(MIN_BYTES, MAX_BYTES);
+        let max_bytes = (all / paths.len()).max(MIN_BYTES);
+        let largest_picture = if pictures { MAX_IMAGE_BYTES } else { 0 };
         let query = ReadQuery { from, lines, tail, bytes, cursor, max_bytes, largest_picture };
         let read = input.here.files(context).await?.read(paths.clone(), query).await?;
         let mut files = Vec::with_capacity(paths.len());
@@ -236,22 +236,22 @@ impl FileView {
             view.lines = content.whole.then_some(nature.lines);
         }
         match content.part {
-            Part::Text { text, from, to, lossy } => {
+            ContentRange::Text { text, from, to, lossy } => {
                 (view.text, view.lossy) = (Some(text), lossy);
                 (view.from, view.to) = (from, to);
             }
-            Part::Bytes { bytes, offset } => {
+            ContentRange::Bytes { bytes, offset } => {
                 (view.base64, view.offset) = (Some(STANDARD.encode(bytes)), Some(offset));
             }
-            Part::Picture { bytes } => view.picture = Some(STANDARD.encode(bytes)),
-            Part::Unreadable => {}
+            ContentRange::Picture { bytes } => view.picture = Some(STANDARD.encode(bytes)),
+            ContentRange::Unreadable => {}
         }
         view
     }
 
     /// Describes the properties that the text itself does not show.
     fn described(&self) -> String {
-        let mut words = vec![crate::moment::bytes(self.size.unwrap_or(0))];
+        let mut words = vec![crate::timestamps::bytes(self.size.unwrap_or(0))];
         match (self.from, self.to, self.lines) {
             (Some(from), Some(to), Some(lines)) if from > 1 || to < lines => {
                 words.push(format!("lines {from}-{to} of {lines}"));

@@ -2,27 +2,27 @@
 
 use super::file_list::rest;
 use crate::error::OpError;
-use crate::file::{Also, Here, page_bytes, wanted};
+use crate::file::{CurrentFolder, IncludeFlags, page_bytes, wanted};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style};
-use proctor_engine::files::{Case, FoundFile, FoundLine, SearchQuery, Want};
+use crate::text_output::{Page, Show, Style};
+use proctor_engine::files::{Case, FoundFile, FoundLine, ResultKind, SearchQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 use std::time::Duration;
 
 /// Default maximum of matches in one response.
 const USUAL: usize = 200;
-const MOST: usize = 10_000;
+const MAX_MATCHES: usize = 10_000;
 
 /// Default maximum length of a line in bytes. Minified files have lines of megabytes.
 const USUAL_LINE: usize = 300;
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// Maximum context lines before and after a match.
-const MOST_CONTEXT: usize = 100;
+const MAX_CONTEXT: usize = 100;
 
 /// Maximum duration. A tree of gigabytes takes a while.
-const LONGEST: Duration = Duration::from_secs(300);
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(300);
 
 pub struct FileSearch;
 
@@ -90,16 +90,16 @@ pub struct Input {
     pub types: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub also: Also,
+    pub also: IncludeFlags,
     /// Result for a file with a match; its lines if omitted
     #[arg(long, value_enum, value_name = "WHAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub tell: Option<Tell>,
+    pub tell: Option<SearchOutput>,
     /// Names of files with a match, as `--tell files`
     #[arg(long = "files-with-matches", short = 'l', conflicts_with = "tell")]
     #[serde(
         rename(serialize = "tell"),
-        serialize_with = "Tell::files",
+        serialize_with = "SearchOutput::files",
         skip_deserializing,
         skip_serializing_if = "std::ops::Not::not"
     )]
@@ -109,7 +109,7 @@ pub struct Input {
     #[arg(long = "count", short = 'c', conflicts_with_all = ["tell", "only_files"])]
     #[serde(
         rename(serialize = "tell"),
-        serialize_with = "Tell::counts",
+        serialize_with = "SearchOutput::counts",
         skip_deserializing,
         skip_serializing_if = "std::ops::Not::not"
     )]
@@ -137,7 +137,7 @@ pub struct Input {
     pub cursor: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 /// Case sensitivity.
@@ -167,7 +167,7 @@ impl From<CaseWord> for Case {
     Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
-pub enum Tell {
+pub enum SearchOutput {
     Lines,
     /// Number of matching lines
     Counts,
@@ -175,22 +175,22 @@ pub enum Tell {
     Files,
 }
 
-impl Tell {
+impl SearchOutput {
     fn files<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {
-        Tell::Files.serialize(to)
+        SearchOutput::Files.serialize(to)
     }
 
     fn counts<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {
-        Tell::Counts.serialize(to)
+        SearchOutput::Counts.serialize(to)
     }
 }
 
-impl From<Tell> for Want {
-    fn from(tell: Tell) -> Want {
+impl From<SearchOutput> for ResultKind {
+    fn from(tell: SearchOutput) -> ResultKind {
         match tell {
-            Tell::Lines => Want::Lines,
-            Tell::Counts => Want::Counts,
-            Tell::Files => Want::Files,
+            SearchOutput::Lines => ResultKind::Lines,
+            SearchOutput::Counts => ResultKind::Counts,
+            SearchOutput::Files => ResultKind::Files,
         }
     }
 }
@@ -261,7 +261,7 @@ Examples:
   proctor file search -F 'connect(' --context 2
   proctor file search -i deprecated --count
   proctor file search todo src tests -l",
-        timeout: LONGEST,
+        timeout: MAX_SEARCH_TIME,
         ..Meta::of("file.search", Effect::Read, Target::Nothing)
             .needing(Role::Operator)
             .with_folder()
@@ -269,8 +269,8 @@ Examples:
     };
 
     async fn run(context: &Context, mut input: Input) -> Result<Output, OpError> {
-        let near = |own: Option<usize>| own.or(input.context).unwrap_or(0).min(MOST_CONTEXT);
-        let want = input.tell.map_or(Want::Lines, Want::from);
+        let near = |own: Option<usize>| own.or(input.context).unwrap_or(0).min(MAX_CONTEXT);
+        let want = input.tell.map_or(ResultKind::Lines, ResultKind::from);
         let query = SearchQuery {
             before: near(input.before),
             after: near(input.after),
@@ -288,20 +288,22 @@ Examples:
             types: input.types,
             leave_out: input.also.into(),
             want,
-            most: input.most.unwrap_or(USUAL).clamp(1, MOST),
+            most: input.most.unwrap_or(USUAL).clamp(1, MAX_MATCHES),
             max_bytes: page_bytes(input.max_bytes),
-            max_line: input.max_line.unwrap_or(USUAL_LINE).clamp(1, LONGEST_LINE),
+            max_line: input.max_line.unwrap_or(USUAL_LINE).clamp(1, MAX_LINE_BYTES),
             cursor: input.cursor,
         };
         input.paths.extend(input.path);
         let page = input.here.files(context).await?.search(input.paths, query).await?;
         let matches = match want {
-            Want::Lines | Want::Counts => page.files.iter().map(|file| file.matches).sum(),
-            Want::Files => page.files.len() as u64,
+            ResultKind::Lines | ResultKind::Counts => {
+                page.files.iter().map(|file| file.matches).sum()
+            }
+            ResultKind::Files => page.files.len() as u64,
         };
         let file = |file: FoundFile| FileMatches {
             path: file.path,
-            matches: (want != Want::Files).then_some(file.matches),
+            matches: (want != ResultKind::Files).then_some(file.matches),
             lines: file.lines.into_iter().map(LineView::from).collect(),
         };
         Ok(Output {

@@ -1,8 +1,8 @@
 //! `file.undo`: restores an earlier generation of a file.
 
-use crate::change::{Changes, Guarded};
 use crate::error::OpError;
-use crate::file::Here;
+use crate::file::CurrentFolder;
+use crate::file_change::{ChangeGuards, Changes};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,10 +23,10 @@ pub struct Input {
     pub generation: Option<u64>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub guarded: Guarded,
+    pub guarded: ChangeGuards,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 impl Operation for FileUndo {

@@ -1,10 +1,10 @@
 //! `file.write`: writes the whole content of a file.
 
-use crate::change::{Changes, Guarded, WITH_CONTENT, given};
 use crate::error::OpError;
-use crate::file::Here;
+use crate::file::CurrentFolder;
+use crate::file_change::{ChangeGuards, Changes, WITH_CONTENT, given};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use proctor_engine::files::Written;
+use proctor_engine::files::WriteRequest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,10 +40,10 @@ pub struct Input {
     pub exact: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub guarded: Guarded,
+    pub guarded: ChangeGuards,
     #[command(flatten)]
     #[serde(flatten)]
-    pub here: Here,
+    pub here: CurrentFolder,
 }
 
 impl Operation for FileWrite {
@@ -72,7 +72,7 @@ Examples:
             OpError::bad_input("'content' is missing")
                 .help("give a text; in a shell, `--content -` reads standard input")
         })?;
-        let written = Written { content, exact, only_new: input.only_new };
+        let written = WriteRequest { content, exact, only_new: input.only_new };
         let changed = input.here.files(context).await?.write(input.path, written, wish).await?;
         Ok(Changes::of(vec![changed], dry_run))
     }

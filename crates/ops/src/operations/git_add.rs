@@ -1,10 +1,10 @@
 //! `git.add`: stages changes for the next commit.
 
 use crate::error::OpError;
-use crate::git::{In, Purpose, Where, show_left_out, texts};
+use crate::git::{InRepository, Purpose, RepositoryInput, show_left_out, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
-use proctor_engine::git::{Add, Added};
+use crate::text_output::{Page, Show};
+use proctor_engine::git::{Add, StagedFiles};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct Input {
     pub update: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ pub struct Output {
 
 impl Operation for GitAdd {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "add"],
         summary: "Stage changes for the next commit",
@@ -55,7 +55,7 @@ Examples:
         ..Meta::of("git.add", Effect::Write, Target::Files).followed().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         let add = match (input.paths.is_empty(), input.all, input.update) {
             (false, false, false) => Add::Paths(input.paths),
             (true, true, false) => Add::All,
@@ -70,7 +70,7 @@ Examples:
             }
         };
         let (mut repository, told) = input.place.open(context, Purpose::Change).await?;
-        let Added { paths, nested } = repository.add(&add).await?;
+        let StagedFiles { paths, nested } = repository.add(&add).await?;
         Ok(told.with(Output { added: texts(&paths), left_out: texts(&nested) }))
     }
 }

@@ -1,15 +1,15 @@
 //! `git.blame`: shows the commit that last changed each line.
 
 use crate::error::OpError;
-use crate::git::{In, Purpose, Where, at, brief, count, text_size};
+use crate::git::{InRepository, Purpose, RepositoryInput, at, brief, count, text_size};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style};
-use proctor_engine::git::{BlameQuery, Blamed};
+use crate::text_output::{Page, Show, Style};
+use proctor_engine::git::{BlameQuery, BlamedLines};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const USUAL_LINES: usize = 200;
-const MOST_LINES: usize = 5000;
+const MAX_LINES: usize = 5000;
 
 pub struct GitBlame;
 
@@ -36,7 +36,7 @@ pub struct Input {
     pub max_bytes: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,7 +64,7 @@ pub struct Run {
 
 impl Operation for GitBlame {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "blame"],
         summary: "Show the commit and author that last changed each line",
@@ -77,8 +77,8 @@ Examples:
         ..Meta::of("git.blame", Effect::Read, Target::Nothing).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
-        let count = count("limit", input.limit, USUAL_LINES, MOST_LINES)? as u64;
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
+        let count = count("limit", input.limit, USUAL_LINES, MAX_LINES)? as u64;
         let first = input.line.unwrap_or(1);
         if first == 0 || i32::try_from(first).is_err() {
             return Err(OpError::bad_input("line: lines are counted from 1"));
@@ -119,8 +119,8 @@ fn shorten(runs: &mut Vec<Run>, room: usize) -> Option<u64> {
     None
 }
 
-impl From<Blamed> for Run {
-    fn from(blamed: Blamed) -> Run {
+impl From<BlamedLines> for Run {
+    fn from(blamed: BlamedLines) -> Run {
         let committed = blamed.hash.bytes().any(|byte| byte != b'0');
         let text = |line: Vec<u8>| String::from_utf8_lossy(&line).into_owned();
         Run {

@@ -1,15 +1,15 @@
 //! `git.branch`: lists, creates, switches and deletes branches; lists work trees.
 
 use crate::error::OpError;
-use crate::git::{In, Purpose, Where, at, brief, count, only_for};
+use crate::git::{InRepository, Purpose, RepositoryInput, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Branch as Found, Repository, Worktree as Tree};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const USUAL_BRANCHES: usize = 50;
-const MOST_BRANCHES: usize = 2000;
+const MAX_BRANCHES: usize = 2000;
 
 pub struct GitBranch;
 
@@ -57,7 +57,7 @@ pub struct Input {
     pub limit: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -117,7 +117,7 @@ pub struct Worktree {
 
 impl Operation for GitBranch {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "branch"],
         summary: "List, create, switch and delete branches; list work trees",
@@ -138,7 +138,7 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         input.check()?;
         let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
         let (mut repository, told) = input.place.open(context, purpose).await?;
@@ -148,7 +148,7 @@ Examples:
         };
         Ok(told.with(match input.action {
             Action::List => {
-                let limit = count("limit", input.limit, USUAL_BRANCHES, MOST_BRANCHES)?;
+                let limit = count("limit", input.limit, USUAL_BRANCHES, MAX_BRANCHES)?;
                 list(&repository, limit).await?
             }
             Action::Create => {

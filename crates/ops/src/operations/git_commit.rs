@@ -1,10 +1,10 @@
 //! `git.commit`: commits the staged changes. Having nothing to commit is a result, not an error.
 
 use crate::error::OpError;
-use crate::git::{CommitInfo, In, Purpose, Where, brief, show_left_out, texts};
+use crate::git::{CommitInfo, InRepository, Purpose, RepositoryInput, brief, show_left_out, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style};
-use proctor_engine::git::{CommitRequest, Committed, Made};
+use crate::text_output::{Page, Show, Style};
+use proctor_engine::git::{CommitRequest, CommitResult, NewCommit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub struct Input {
     pub author: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +68,7 @@ pub struct Output {
 
 impl Operation for GitCommit {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "commit"],
         summary: "Commit the staged changes",
@@ -83,7 +83,7 @@ Examples:
         ..Meta::of("git.commit", Effect::Write, Target::Files).followed().attended().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         let Input { message, paths, all, amend, author, place } = input;
         let request = CommitRequest { message, paths, all, amend, author };
         let (mut repository, told) = place.open(context, Purpose::Change).await?;
@@ -101,10 +101,10 @@ Examples:
     }
 }
 
-impl From<Committed> for Output {
-    fn from(Committed { made, nested, unstaged }: Committed) -> Output {
+impl From<CommitResult> for Output {
+    fn from(CommitResult { made, nested, unstaged }: CommitResult) -> Output {
         let left_out = texts(&nested);
-        let Some(Made { commit, branch, changed }) = made else {
+        let Some(NewCommit { commit, branch, changed }) = made else {
             let unstaged = Some(unstaged).filter(|count| *count > 0);
             return Output { left_out, unstaged, ..Output::default() };
         };

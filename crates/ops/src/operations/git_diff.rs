@@ -1,10 +1,12 @@
 //! `git.diff`: shows changes by file and by line.
 
 use crate::error::OpError;
-use crate::git::{FileChange, In, Purpose, UNFILTERED, Where, show_diff, text_size};
+use crate::git::{
+    FileChange, InRepository, Purpose, RepositoryInput, UNFILTERED, show_diff, text_size,
+};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
-use proctor_engine::git::{Asked, Compared, Diff, DiffQuery};
+use crate::text_output::{Page, Show};
+use proctor_engine::git::{CheckedPaths, Diff, DiffQuery, DiffTarget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +49,7 @@ pub struct Input {
     pub cursor: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +68,7 @@ pub struct Output {
 
 impl Operation for GitDiff {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "diff"],
         summary: "Show changes as a diff",
@@ -83,12 +85,12 @@ Examples:
         ..Meta::of("git.diff", Effect::Read, Target::Nothing).long().with_folder().whole()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         let compared = match (input.staged, input.from, input.to) {
-            (false, None, None) => Compared::Unstaged,
-            (true, None, None) => Compared::Staged,
-            (false, Some(from), None) => Compared::Since(from),
-            (false, Some(from), Some(to)) => Compared::Between(from, to),
+            (false, None, None) => DiffTarget::Unstaged,
+            (true, None, None) => DiffTarget::Staged,
+            (false, Some(from), None) => DiffTarget::Since(from),
+            (false, Some(from), Some(to)) => DiffTarget::Between(from, to),
             (true, _, _) => {
                 return Err(OpError::bad_input("give 'staged' or revisions, not both"));
             }
@@ -106,12 +108,12 @@ Examples:
         let diff = repository.diff(&query).await?;
         if diff.files.is_empty() {
             let revisions = match &query.compared {
-                Compared::Unstaged | Compared::Staged => Vec::new(),
-                Compared::Since(from) => vec![from.as_str()],
-                Compared::Between(from, to) => vec![from.as_str(), to],
+                DiffTarget::Unstaged | DiffTarget::Staged => Vec::new(),
+                DiffTarget::Since(from) => vec![from.as_str()],
+                DiffTarget::Between(from, to) => vec![from.as_str(), to],
             };
-            let asked = Asked { paths: &query.paths, revisions, ..Asked::default() };
-            let asked = Asked { takes_revisions: Some("from"), ..asked };
+            let asked = CheckedPaths { paths: &query.paths, revisions, ..CheckedPaths::default() };
+            let asked = CheckedPaths { takes_revisions: Some("from"), ..asked };
             repository.check_known(&asked).await?;
         }
         Ok(told.with(output(diff, input.stat)))

@@ -1,16 +1,16 @@
 //! `git.log`: lists commits, newest first.
 
 use crate::error::OpError;
-use crate::git::{CommitInfo, In, Purpose, Where, count};
-use crate::moment;
+use crate::git::{CommitInfo, InRepository, Purpose, RepositoryInput, count};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
-use proctor_engine::git::{Asked, LogFilter};
+use crate::text_output::{Page, Show};
+use crate::timestamps;
+use proctor_engine::git::{CheckedPaths, LogFilter};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const USUAL_COMMITS: usize = 20;
-const MOST_COMMITS: usize = 500;
+const MAX_COMMITS: usize = 500;
 
 pub struct GitLog;
 
@@ -55,7 +55,7 @@ pub struct Input {
     pub cursor: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +71,7 @@ pub struct Output {
 
 impl Operation for GitLog {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "log"],
         summary: "Show commits, newest first",
@@ -86,8 +86,8 @@ Examples:
         ..Meta::of("git.log", Effect::Read, Target::Nothing).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
-        let limit = count("limit", input.limit, USUAL_COMMITS, MOST_COMMITS)?;
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
+        let limit = count("limit", input.limit, USUAL_COMMITS, MAX_COMMITS)?;
         if input.cursor.is_some() && input.rev.is_some() {
             return Err(OpError::bad_input(
                 "'rev' and 'cursor' cannot be combined: the cursor contains the revision",
@@ -97,7 +97,7 @@ Examples:
         let time = |field: &str, text: &Option<String>| {
             let parsed = text
                 .as_ref()
-                .map(|text| moment::parse(text, now, &moment::machines_zone()))
+                .map(|text| timestamps::parse(text, now, &timestamps::machines_zone()))
                 .transpose();
             let parsed = parsed.map(|wall| wall.map(|wall| wall.0.div_euclid(1_000_000)));
             parsed.map_err(|why| OpError::bad_input(format!("{field}: {why}")))
@@ -118,7 +118,8 @@ Examples:
         if log.commits.is_empty() && filter.cursor.is_none() {
             let revisions = filter.revision.as_deref().into_iter().collect();
             let takes_revisions = Some("rev");
-            let asked = Asked { paths: &filter.paths, revisions, history: true, takes_revisions };
+            let asked =
+                CheckedPaths { paths: &filter.paths, revisions, history: true, takes_revisions };
             repository.check_known(&asked).await?;
         }
         let commits = log.commits.into_iter().map(CommitInfo::from).collect();

@@ -1,13 +1,13 @@
 //! `git.resolve`: resolves the conflicts of a merge or rebase, then continues or aborts it.
 
-use crate::change::{WITH_CONTENT, given};
 use crate::error::{Code, OpError};
-use crate::git::{In, Purpose, UnderWay, Where, brief, no_text, only_for};
+use crate::file_change::{WITH_CONTENT, given};
+use crate::git::{InRepository, Purpose, RepositoryInput, SequencerInfo, brief, no_text, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use proctor_engine::git::{Repository, Side as FoundSide, Sides, Take};
+use proctor_engine::git::{ConflictSide as FoundSide, ConflictedFile, Repository, Resolution};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 const GIVEN: [&str; 2] = ["content", "base64"];
 
 /// Maximum files with conflicts in one response.
-const MOST_FILES: usize = 500;
+const MAX_FILES: usize = 500;
 
 pub struct GitResolve;
 
@@ -30,11 +30,11 @@ pub enum Action {
     /// Show the merge or rebase in progress and the files with conflicts
     #[default]
     List,
-    /// Take our version of the file
+    /// Resolution our version of the file
     Ours,
-    /// Take their version of the file
+    /// Resolution their version of the file
     Theirs,
-    /// Take the file from the work tree, or from 'content'
+    /// Resolution the file from the work tree, or from 'content'
     Done,
     /// Continue the merge or rebase
     Continue,
@@ -67,14 +67,14 @@ pub struct Input {
     pub base64: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// Merge or rebase in progress
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<UnderWay>,
+    pub state: Option<SequencerInfo>,
     /// Files with conflicts
     pub conflicts: Vec<Conflict>,
     /// More files have conflicts
@@ -103,7 +103,7 @@ pub struct Conflict {
 
 impl Operation for GitResolve {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "resolve"],
         summary: "Resolve the conflicts of a merge or rebase, and finish it",
@@ -134,7 +134,7 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         let Input { action, path, bytes, content, base64, place } = input;
         let content = given(GIVEN, content, base64)?;
         if action != Action::Done {
@@ -142,9 +142,9 @@ Examples:
         }
         let take = match action {
             Action::List | Action::Continue | Action::Abort => None,
-            Action::Ours => Some(Take::Ours),
-            Action::Theirs => Some(Take::Theirs),
-            Action::Done => Some(content.map_or(Take::AsItIs, Take::Content)),
+            Action::Ours => Some(Resolution::Ours),
+            Action::Theirs => Some(Resolution::Theirs),
+            Action::Done => Some(content.map_or(Resolution::AsItIs, Resolution::Content)),
         };
         let purpose = if action == Action::List { Purpose::Look } else { Purpose::Change };
         let (mut repository, told) = place.open(context, purpose).await?;
@@ -183,13 +183,13 @@ fn file(
 
 async fn list(repository: &Repository) -> Result<Output, OpError> {
     let (state, found) = repository.conflicts().await?;
-    let truncated = found.len() > MOST_FILES;
-    let conflicts = found.into_iter().take(MOST_FILES).map(Conflict::from).collect();
-    Ok(Output { state: state.map(UnderWay::from), conflicts, truncated, stopped: false })
+    let truncated = found.len() > MAX_FILES;
+    let conflicts = found.into_iter().take(MAX_FILES).map(Conflict::from).collect();
+    Ok(Output { state: state.map(SequencerInfo::from), conflicts, truncated, stopped: false })
 }
 
-impl From<Sides> for Conflict {
-    fn from(sides: Sides) -> Conflict {
+impl From<ConflictedFile> for Conflict {
+    fn from(sides: ConflictedFile) -> Conflict {
         let blob = |side: Option<FoundSide>| side.map(|side| side.blob);
         Conflict {
             bytes: no_text(&sides.path),

@@ -1,9 +1,9 @@
 //! `git.restore`: restores files in the work tree or the index.
 
 use crate::error::OpError;
-use crate::git::{In, Purpose, Where, texts};
+use crate::git::{InRepository, Purpose, RepositoryInput, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use proctor_engine::git::Restore;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,7 @@ pub struct Input {
     pub from: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +47,7 @@ pub struct Output {
 
 impl Operation for GitRestore {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "restore"],
         summary: "Restore files from a commit or the index",
@@ -62,7 +62,7 @@ Examples:
         ..Meta::of("git.restore", Effect::Write, Target::Files).followed().attended().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         let Input { paths, staged, worktree, from, place } = input;
         let restore = Restore { paths, staged, worktree, from };
         let (mut repository, told) = place.open(context, Purpose::Change).await?;

@@ -2,9 +2,11 @@
 
 use super::git_diff;
 use crate::error::OpError;
-use crate::git::{CommitInfo, FileChange, In, Purpose, Where, brief, show_diff, text_size};
+use crate::git::{
+    CommitInfo, FileChange, InRepository, Purpose, RepositoryInput, brief, show_diff, text_size,
+};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use proctor_engine::git::{AtRevision, DiffQuery, GitError};
@@ -42,7 +44,7 @@ pub struct Input {
     pub cursor: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -91,7 +93,7 @@ fn is_zero(offset: &u64) -> bool {
 
 impl Operation for GitShow {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "show"],
         summary: "Show a commit with its changes, or a file of a revision",
@@ -105,7 +107,7 @@ Examples:
         ..Meta::of("git.show", Effect::Read, Target::Nothing).long().with_folder().whole()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         if input.path.is_some() && input.stat {
             return Err(OpError::bad_input("'stat' and 'path' cannot be combined"));
         }
@@ -174,7 +176,7 @@ impl Show for Output {
         match &file.text {
             Some(text) => page.code(text, |_| Style::Plain),
             None => {
-                let size = crate::moment::bytes(file.size);
+                let size = crate::timestamps::bytes(file.size);
                 let at = brief(&file.commit);
                 let from = match file.offset {
                     0 => String::new(),

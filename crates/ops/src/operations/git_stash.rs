@@ -1,10 +1,10 @@
 //! `git.stash`: stashes changes and restores them.
 
 use crate::error::{Code, OpError};
-use crate::git::{In, Purpose, Where, at, brief, only_for, texts};
+use crate::git::{InRepository, Purpose, RepositoryInput, at, brief, only_for, texts};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
-use proctor_engine::git::{Popped, Stash as Found, StashRequest};
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table};
+use proctor_engine::git::{PopResult, Stash as Found, StashRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub struct Input {
     pub number: Option<u32>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,7 +81,7 @@ pub struct Stash {
 
 impl Operation for GitStash {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "stash"],
         summary: "Stash changes, and restore them",
@@ -102,7 +102,7 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         input.check()?;
         let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
         let (mut repository, told) = input.place.open(context, purpose).await?;
@@ -114,8 +114,8 @@ Examples:
                 done = repository.push_stash(&StashRequest { message, paths, untracked }).await?;
             }
             Action::Pop => match repository.pop_stash(input.chosen()?).await? {
-                Popped::Done => {}
-                Popped::Conflicts(paths) => (done, conflicts) = (false, texts(&paths)),
+                PopResult::Done => {}
+                PopResult::Conflicts(paths) => (done, conflicts) = (false, texts(&paths)),
             },
             Action::Drop => {
                 dropped = repository.drop_stash(input.chosen()?).await?.map(Stash::from);

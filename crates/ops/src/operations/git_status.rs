@@ -2,16 +2,17 @@
 
 use crate::error::OpError;
 use crate::git::{
-    ChangeWord, ClashWord, In, Purpose, UNFILTERED, UnderWay, Where, brief, count, no_text,
+    ChangeWord, ConflictWord, InRepository, Purpose, RepositoryInput, SequencerInfo, UNFILTERED,
+    brief, count, no_text,
 };
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show, Style};
-use proctor_engine::git::{Asked, Entry as Found, Status, StatusQuery, What};
+use crate::text_output::{Page, Show, Style};
+use proctor_engine::git::{CheckedPaths, Entry as Found, EntryState, Status, StatusQuery};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const USUAL_ENTRIES: usize = 500;
-const MOST_ENTRIES: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 pub struct GitStatus;
 
@@ -36,7 +37,7 @@ pub struct Input {
     pub limit: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -59,7 +60,7 @@ pub struct Output {
     pub behind: Option<u64>,
     /// Merge or rebase in progress
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<UnderWay>,
+    pub state: Option<SequencerInfo>,
     /// Number of stashes
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stashes: Option<u64>,
@@ -85,7 +86,7 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unstaged: Option<ChangeWord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conflict: Option<ClashWord>,
+    pub conflict: Option<ConflictWord>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untracked: bool,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -102,7 +103,7 @@ pub struct Entry {
 
 impl Operation for GitStatus {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "status"],
         summary: "Show the changes of a work tree",
@@ -117,14 +118,14 @@ Examples:
         ..Meta::of("git.status", Effect::Read, Target::Nothing).long().with_folder()
     };
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
-        let limit = count("limit", input.limit, USUAL_ENTRIES, MOST_ENTRIES)?;
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
+        let limit = count("limit", input.limit, USUAL_ENTRIES, MAX_ENTRIES)?;
         let (repository, told) = input.place.open(context, Purpose::Look).await?;
         let Input { paths, no_untracked, ignored, .. } = input;
         let query = StatusQuery { paths, no_untracked, ignored };
         let status = repository.status(&query).await?;
         if status.entries.is_empty() {
-            let asked = Asked { paths: &query.paths, ..Asked::default() };
+            let asked = CheckedPaths { paths: &query.paths, ..CheckedPaths::default() };
             repository.check_known(&asked).await?;
         }
         let root = repository.top().to_string_lossy().into_owned();
@@ -133,7 +134,7 @@ Examples:
 }
 
 fn output(root: String, status: Status, limit: usize) -> Output {
-    let different = |entry: &Found| entry.what != What::Ignored;
+    let different = |entry: &Found| entry.what != EntryState::Ignored;
     Output {
         root,
         branch: status.branch,
@@ -141,7 +142,7 @@ fn output(root: String, status: Status, limit: usize) -> Output {
         upstream: status.upstream,
         ahead: status.ahead_behind.map(|counts| counts.0),
         behind: status.ahead_behind.map(|counts| counts.1),
-        state: status.state.map(UnderWay::from),
+        state: status.state.map(SequencerInfo::from),
         stashes: Some(status.stashes).filter(|count| *count > 0),
         clean: !status.entries.iter().any(different),
         truncated: status.cut || status.entries.len() > limit,
@@ -160,15 +161,15 @@ impl From<Found> for Entry {
             ..Entry::default()
         };
         match found.what {
-            What::Changed { staged, unstaged, from } => Entry {
+            EntryState::Changed { staged, unstaged, from } => Entry {
                 staged: staged.map(ChangeWord::from),
                 unstaged: unstaged.map(ChangeWord::from),
                 from: from.map(|name| name.text().into_owned()),
                 ..entry
             },
-            What::Conflict(clash) => Entry { conflict: Some(clash.into()), ..entry },
-            What::Untracked => Entry { untracked: true, ..entry },
-            What::Ignored => Entry { ignored: true, ..entry },
+            EntryState::Conflict(clash) => Entry { conflict: Some(clash.into()), ..entry },
+            EntryState::Untracked => Entry { untracked: true, ..entry },
+            EntryState::Ignored => Entry { ignored: true, ..entry },
         }
     }
 }

@@ -1,15 +1,15 @@
 //! `git.tag`: lists, creates and deletes tags.
 
 use crate::error::OpError;
-use crate::git::{In, Purpose, Where, at, brief, count, only_for};
+use crate::git::{InRepository, Purpose, RepositoryInput, at, brief, count, only_for};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table};
 use proctor_engine::git::{Tag as Found, TagRequest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const USUAL_TAGS: usize = 50;
-const MOST_TAGS: usize = 2000;
+const MAX_TAGS: usize = 2000;
 
 pub struct GitTag;
 
@@ -51,7 +51,7 @@ pub struct Input {
     pub limit: Option<usize>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub place: Where,
+    pub place: RepositoryInput,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,7 +86,7 @@ pub struct Tag {
 
 impl Operation for GitTag {
     type Input = Input;
-    type Output = In<Output>;
+    type Output = InRepository<Output>;
     const META: Meta = Meta {
         cli: &["git", "tag"],
         summary: "List, create and delete tags",
@@ -106,7 +106,7 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<In<Output>, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<InRepository<Output>, OpError> {
         input.check()?;
         let purpose = if input.action == Action::List { Purpose::Look } else { Purpose::Change };
         let (mut repository, told) = input.place.open(context, purpose).await?;
@@ -114,7 +114,7 @@ Examples:
         let name = input.name.clone();
         Ok(told.with(match input.action {
             Action::List => {
-                let limit = count("limit", input.limit, USUAL_TAGS, MOST_TAGS)?;
+                let limit = count("limit", input.limit, USUAL_TAGS, MAX_TAGS)?;
                 let (tags, truncated) = repository.tags(limit).await?;
                 let tags = tags.into_iter().map(Tag::from).collect();
                 Output { tags, truncated, ..Output::default() }

@@ -3,8 +3,8 @@
 use super::status::{Measure, statuses};
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
 use crate::status::{HealthState, ServiceStatus, State, WishWord, style_of};
+use crate::text_output::{Page, Show, Style};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,9 +2,9 @@
 
 use crate::error::{Code, OpError};
 use crate::input::lease_of;
-use crate::moment::span;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
+use crate::timestamps::span;
 use proctor_engine::api::LeaseChange;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

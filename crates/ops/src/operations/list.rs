@@ -1,12 +1,12 @@
 //! `service.list`: lists services, one line each.
 
 use crate::error::OpError;
-use crate::input::Measured;
+use crate::input::MeasureOption;
 use crate::operation::{ClientName, Context, Effect, Meta, Method, Operation, Target};
 use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
-use crate::show::{Page, Show};
 use crate::status::output::add_cursors;
 use crate::status::{ServiceStatus, State, overview};
+use crate::text_output::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub struct Input {
     pub mine: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub measured: Measured,
+    pub measured: MeasureOption,
     /// Include the TCP ports the services listen on, and their URLs
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]

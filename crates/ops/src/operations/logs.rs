@@ -3,10 +3,10 @@
 
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::lines::{Item, StreamWord, readable_item, unhealthy};
-use crate::moment;
+use crate::log_lines::{Item, StreamWord, readable_item, unhealthy};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
+use crate::timestamps;
 use proctor_core::name::ServiceName;
 use proctor_core::time::Wall;
 use proctor_engine::api::{LogItem, LogPage, LogQuery};
@@ -21,7 +21,7 @@ const USUAL_TAIL: usize = 50;
 
 /// Default size of a page: small enough for one line of JSON, whatever the bytes are.
 const USUAL_PAGE: usize = 256 << 10;
-const LARGEST_PAGE: usize = 1 << 20;
+const MAX_PAGE_BYTES: usize = 1 << 20;
 
 /// Bytes that an item adds to the JSON besides its text: service, time, stream, run and their keys.
 const ITEM: usize = 128;
@@ -30,7 +30,7 @@ const ITEM: usize = 128;
 const TEXT_LINE: usize = 16;
 
 /// Maximum context lines before and after a match; longer than a long backtrace.
-const MOST_CONTEXT: usize = 100;
+const MAX_CONTEXT: usize = 100;
 
 /// Pattern of `errors`, derived from the output of real programs. It is fixed, so the result does not depend on the caller.
 pub const ERRORS: &str = r"(?i)error|exception|traceback|panic|fatal|critical|fail(ed|ure)|segfault|segmentation fault|core dumped|out of memory|unhandled|uncaught|\berr!|refused|denied";
@@ -178,14 +178,14 @@ fn query(context: &Context, input: &Input) -> Result<LogQuery, OpError> {
     let time = |field: &str, text: &Option<String>| -> Result<Option<Wall>, OpError> {
         let parsed = text
             .as_ref()
-            .map(|text| moment::parse(text, now, &moment::machines_zone()))
+            .map(|text| timestamps::parse(text, now, &timestamps::machines_zone()))
             .transpose();
         parsed.map_err(|why| OpError::bad_input(format!("{field}: {why}")))
     };
     let since = time("since", &input.since)?;
     let from_the_end = input.cursor.is_none() && since.is_none();
     let tail = input.tail.or(from_the_end.then_some(USUAL_TAIL)).filter(|_| input.cursor.is_none());
-    let budget = input.max_bytes.map(|bytes| bytes.min(LARGEST_PAGE));
+    let budget = input.max_bytes.map(|bytes| bytes.min(MAX_PAGE_BYTES));
     Ok(LogQuery {
         services: services(context, &input.services)?,
         cursor: input.cursor.clone(),
@@ -196,7 +196,7 @@ fn query(context: &Context, input: &Input) -> Result<LogQuery, OpError> {
         stream: input.stream.map(Into::into),
         grep: pattern(input)?,
         invert: input.invert,
-        context: input.context.unwrap_or(0).min(MOST_CONTEXT),
+        context: input.context.unwrap_or(0).min(MAX_CONTEXT),
         max_bytes: budget.unwrap_or(USUAL_PAGE),
         item_cost: budget.map(|_| if input.text { TEXT_LINE } else { ITEM }),
         newest: budget.is_some() && tail.is_some(),

@@ -4,11 +4,11 @@ use super::health::ServiceHealth;
 use super::status::{Measure, measure, statuses};
 use crate::counters::{CLASSES, Count};
 use crate::error::OpError;
-use crate::input::Measured;
-use crate::moment::{bytes, seconds_between, span};
+use crate::input::MeasureOption;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
 use crate::status::{ServiceStatus, State, style_of};
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::timestamps::{bytes, seconds_between, span};
 use proctor_core::name::ServiceName;
 use proctor_sys::proc;
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub struct Metrics;
 pub struct Input {
     #[command(flatten)]
     #[serde(flatten)]
-    pub measured: Measured,
+    pub measured: MeasureOption,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

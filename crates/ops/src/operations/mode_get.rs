@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::mode::{Mode, current};
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,17 +4,17 @@ use super::operation_status::OperationStatus;
 use crate::authority::{authorise, may_cancel};
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
-use crate::underway::Outcome;
+use crate::running_operations::Outcome;
+use crate::text_output::{Page, Show, Style};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Timeout for the end of an operation. Its work is dropped at once; a command that it runs is killed first.
-const ENDS_WITHIN: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout for undoing changes, which takes a restart of a service.
-const RESTORED_WITHIN: Duration = Duration::from_secs(20);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct OperationCancel;
 
@@ -66,11 +66,11 @@ Examples:
         let unsettled = context.underway.is_unsettled(&call);
         call.cancel();
         let over = context.underway.changed(|| call.is_over());
-        if tokio::time::timeout(ENDS_WITHIN, over).await.is_err() {
+        if tokio::time::timeout(CANCEL_TIMEOUT, over).await.is_err() {
             return Err(OpError::new(Code::Timeout, "the operation has not ended yet"));
         }
         let settled = context.underway.changed(|| !context.underway.is_unsettled(&call));
-        let restoring = tokio::time::timeout(RESTORED_WITHIN, settled).await.is_err();
+        let restoring = tokio::time::timeout(RESTORE_TIMEOUT, settled).await.is_err();
         let (status, left) = (OperationStatus::brief(&call), call.progress().left);
         let cancelled = under_way && status.state == Outcome::Cancelled;
         let message = match cancelled {

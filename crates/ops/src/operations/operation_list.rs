@@ -2,10 +2,10 @@
 
 use super::operation_status::OperationStatus;
 use crate::error::OpError;
-use crate::moment::span;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
-use crate::underway::Outcome;
+use crate::running_operations::Outcome;
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::timestamps::span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

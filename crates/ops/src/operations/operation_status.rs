@@ -4,10 +4,10 @@ use super::operation_list::style;
 use crate::authority::has_role;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
-use crate::moment::{rfc3339, seconds_between, span};
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
-use crate::underway::{Call, Outcome};
+use crate::running_operations::{Outcome, RunningOperation};
+use crate::text_output::{Page, Show, Style};
+use crate::timestamps::{rfc3339, seconds_between, span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -113,11 +113,11 @@ Examples:
 
 impl OperationStatus {
     /// Status without the response.
-    pub(crate) fn brief(call: &Call) -> OperationStatus {
+    pub(crate) fn brief(call: &RunningOperation) -> OperationStatus {
         OperationStatus::of(call, false)
     }
 
-    pub(crate) fn of(call: &Call, with_result: bool) -> OperationStatus {
+    pub(crate) fn of(call: &RunningOperation, with_result: bool) -> OperationStatus {
         let progress = call.progress();
         let end = progress.end.as_ref();
         let until = end.map_or_else(|| proctor_sys::clock::now().wall, |end| end.at);

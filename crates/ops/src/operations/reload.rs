@@ -4,7 +4,7 @@ use crate::authority::hands;
 use crate::error::OpError;
 use crate::input::Caller;
 use crate::operation::{Context, Effect, Meta, Operation, Target};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
 use proctor_core::name::ServiceName;
 use proctor_engine::api::ConfigRequest;
 use schemars::JsonSchema;

@@ -2,9 +2,9 @@
 
 use super::stop::USUAL_WAIT;
 use crate::error::{Code, OpError};
-use crate::input::Patience;
+use crate::input::WaitOptions;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct Input {
     pub purge: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub patience: Patience,
+    pub patience: WaitOptions,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,9 +2,9 @@
 
 use super::stop::{USUAL_WAIT, named};
 use crate::error::OpError;
-use crate::input::{Patience, Words};
+use crate::input::{WaitOptions, Words};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::settle::{Changed, Goal, before, report, settle};
+use crate::wait_for_services::{ChangedServices, Goal, before, report, settle};
 use proctor_engine::api::RestartWith;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,12 +23,12 @@ pub struct Input {
     pub args: Option<Words>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub patience: Patience,
+    pub patience: WaitOptions,
 }
 
 impl Operation for Restart {
     type Input = Input;
-    type Output = Changed;
+    type Output = ChangedServices;
     const META: Meta = Meta {
         cli: &["restart"],
         summary: "Restart services with their current settings",
@@ -53,7 +53,7 @@ Examples:
         About::Services(&input.names)
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<ChangedServices, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         let names = named(context, &input.names)?;
         context.engine.check_restartable(&names)?;

@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use proctor_core::config::signal;
 use proctor_core::wire::Whom;
 use schemars::JsonSchema;

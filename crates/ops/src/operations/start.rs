@@ -2,10 +2,10 @@
 
 use super::stop::named;
 use crate::error::OpError;
-use crate::input::{Caller, Definition, Patience};
+use crate::input::{Caller, Definition, WaitOptions};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::settle::{Changed, Goal, before, report, settle};
 use crate::status::State;
+use crate::wait_for_services::{ChangedServices, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_engine::api::NewService;
@@ -38,7 +38,7 @@ pub struct Input {
     pub once: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub patience: Patience,
+    pub patience: WaitOptions,
     #[command(flatten)]
     #[serde(flatten)]
     pub caller: Caller,
@@ -46,7 +46,7 @@ pub struct Input {
 
 impl Operation for Start {
     type Input = Input;
-    type Output = Changed;
+    type Output = ChangedServices;
     const META: Meta = Meta {
         cli: &["start"],
         summary: "Start services, or define a new one and start it",
@@ -78,7 +78,7 @@ Examples:
         }
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<ChangedServices, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         let wish = if input.once { Wish::Once } else { Wish::Up };
         let names = match (&input.name, input.names.is_empty()) {
@@ -106,7 +106,7 @@ async fn begin(
     names: &[ServiceName],
     wish: Wish,
     wait: Duration,
-) -> Result<Changed, OpError> {
+) -> Result<ChangedServices, OpError> {
     let goal = if wish == Wish::Once { Goal::Once } else { Goal::Start };
     let befores = before(context, names, goal);
     // A service that runs already gets no second run; only whether it stays up is checked.

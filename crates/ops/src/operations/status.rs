@@ -1,11 +1,11 @@
 //! `service.status`: shows the full state of services.
 
 use crate::error::{Code, OpError};
-use crate::input::Measured;
+use crate::input::MeasureOption;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show};
 use crate::status::output::{add_cursors, last_lines, last_run};
 use crate::status::{ServiceStatus, State, detail, overview};
+use crate::text_output::{Page, Show};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub struct Input {
     pub check: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub measured: Measured,
+    pub measured: MeasureOption,
     /// Include the TCP ports the services listen on, and their URLs
     #[arg(long, conflicts_with = "no_usage")]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -130,7 +130,7 @@ pub(crate) enum Measure {
     TooMany,
 }
 
-pub(crate) fn measure(asked: &Measured, ports: bool, services: usize) -> Measure {
+pub(crate) fn measure(asked: &MeasureOption, ports: bool, services: usize) -> Measure {
     match (asked.no_usage, asked.usage, ports) {
         (true, _, _) => Measure::None,
         (false, _, true) => Measure::UsageAndPorts,
@@ -203,7 +203,7 @@ mod tests {
             (false, true, false, 1, Measure::None),
             (true, true, true, 1000, Measure::None),
         ] {
-            let asked = Measured { usage, no_usage };
+            let asked = MeasureOption { usage, no_usage };
             assert_eq!(measure(&asked, ports, services), expected, "{asked:?} {services}");
         }
     }

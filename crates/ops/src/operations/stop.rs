@@ -1,9 +1,9 @@
 //! `service.stop`: stops services and all their processes.
 
 use crate::error::OpError;
-use crate::input::Patience;
+use crate::input::WaitOptions;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
-use crate::settle::{Changed, Goal, before, report, settle};
+use crate::wait_for_services::{ChangedServices, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
@@ -23,12 +23,12 @@ pub struct Input {
     pub names: Vec<String>,
     #[command(flatten)]
     #[serde(flatten)]
-    pub patience: Patience,
+    pub patience: WaitOptions,
 }
 
 impl Operation for Stop {
     type Input = Input;
-    type Output = Changed;
+    type Output = ChangedServices;
     const META: Meta = Meta {
         cli: &["stop"],
         summary: "Stop services and all their processes",
@@ -48,14 +48,14 @@ Examples:
         About::Services(&input.names)
     }
 
-    async fn run(context: &Context, input: Input) -> Result<Changed, OpError> {
+    async fn run(context: &Context, input: Input) -> Result<ChangedServices, OpError> {
         let wait = input.patience.duration(USUAL_WAIT)?;
         let names = named(context, &input.names)?;
         let befores = before(context, &names, Goal::Stop);
         let unrecorded = context.engine.set_wish(&names, Wish::Down).await?;
         let settled = settle(context, Goal::Stop, &befores, wait).await;
         let changed = report(context, Goal::Stop, &befores, settled, !wait.is_zero());
-        Ok(Changed { unrecorded: context.unrecorded(unrecorded), ..changed })
+        Ok(ChangedServices { unrecorded: context.unrecorded(unrecorded), ..changed })
     }
 }
 

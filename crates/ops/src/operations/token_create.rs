@@ -1,10 +1,10 @@
 //! `token.create`: creates a token for clients of HTTP, TCP or MCP over HTTP. Its secret is shown once.
 
-use super::token_list::{Listed, RoleName};
+use super::token_list::{RoleName, TokenInfo};
 use crate::error::{Code, OpError};
-use crate::moment;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
+use crate::timestamps;
 use proctor_core::time::Wall;
 use proctor_engine::tokens::TokenError;
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct TokenCreate;
 
 /// Maximum validity. Omit it for a token that does not expire.
-const LONGEST: i64 = 10 * 366 * 24 * 3600 * 1_000_000;
+const MAX_LIFETIME_MICROS: i64 = 10 * 366 * 24 * 3600 * 1_000_000;
 
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -33,7 +33,7 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     #[serde(flatten)]
-    pub token: Listed,
+    pub token: TokenInfo,
     /// Secret that the client presents; it is not stored and cannot be shown again
     pub secret: String,
 }
@@ -60,13 +60,14 @@ Examples:
         let (name, role) = (input.name, input.role.into());
         let made = context.engine.change_tokens(move |tokens| tokens.create(&name, role, expires));
         let (view, secret) = made.await??;
-        Ok(Output { token: Listed::of(view, now), secret: secret.reveal().into() })
+        Ok(Output { token: TokenInfo::of(view, now), secret: secret.reveal().into() })
     }
 }
 
 /// Returns the time that is this long after now.
 fn end(text: &str, now: Wall) -> Result<Wall, OpError> {
-    let length = moment::duration(text.trim()).filter(|length| (1..=LONGEST).contains(length));
+    let length = timestamps::duration(text.trim())
+        .filter(|length| (1..=MAX_LIFETIME_MICROS).contains(length));
     let length = length.ok_or_else(|| {
         OpError::bad_input(format!("expires: '{text}' is not a valid duration"))
             .help("write 12h, 7d or 4w; the maximum is ten years")

@@ -1,9 +1,9 @@
 //! `token.list`: lists tokens without their secrets.
 
 use crate::error::OpError;
-use crate::moment::rfc3339;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Role, Target};
-use crate::show::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::text_output::{Column, Fit, Page, Show, Span, Style, Table};
+use crate::timestamps::rfc3339;
 use proctor_core::time::Wall;
 use proctor_engine::tokens::TokenView;
 use schemars::JsonSchema;
@@ -17,7 +17,7 @@ pub struct Input {}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    pub tokens: Vec<Listed>,
+    pub tokens: Vec<TokenInfo>,
     /// Reason why no token is valid, if that is so
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -67,7 +67,7 @@ impl From<Role> for RoleName {
 
 /// A token without its secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Listed {
+pub struct TokenInfo {
     pub id: String,
     pub name: String,
     pub role: RoleName,
@@ -81,9 +81,9 @@ pub struct Listed {
     pub last_used: Option<String>,
 }
 
-impl Listed {
-    pub(crate) fn of(token: TokenView, now: Wall) -> Listed {
-        Listed {
+impl TokenInfo {
+    pub(crate) fn of(token: TokenView, now: Wall) -> TokenInfo {
+        TokenInfo {
             id: token.id.0,
             name: token.name,
             role: token.role.into(),
@@ -111,7 +111,7 @@ Examples:
 
     async fn run(context: &Context, _: Input) -> Result<Output, OpError> {
         let (tokens, now) = (context.engine.tokens(), proctor_sys::clock::now().wall);
-        let listed = tokens.list().into_iter().map(|token| Listed::of(token, now)).collect();
+        let listed = tokens.list().into_iter().map(|token| TokenInfo::of(token, now)).collect();
         Ok(Output { tokens: listed, problem: tokens.problem() })
     }
 }

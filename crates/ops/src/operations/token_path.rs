@@ -2,7 +2,7 @@
 
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! `token.revoke`: revokes a token.
 
-use super::token_list::Listed;
+use super::token_list::TokenInfo;
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show};
+use crate::text_output::{Page, Show};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Input {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
-    pub revoked: Listed,
+    pub revoked: TokenInfo,
 }
 
 impl Operation for TokenRevoke {
@@ -40,7 +40,7 @@ Examples:
     async fn run(context: &Context, input: Input) -> Result<Output, OpError> {
         let revoked = context.engine.change_tokens(move |tokens| tokens.revoke(&input.name));
         let now = proctor_sys::clock::now().wall;
-        Ok(Output { revoked: Listed::of(revoked.await??, now) })
+        Ok(Output { revoked: TokenInfo::of(revoked.await??, now) })
     }
 }
 

@@ -5,11 +5,11 @@ use super::start::USUAL_WAIT;
 use super::stop::USUAL_WAIT as STOP_WAIT;
 use crate::authority::hands;
 use crate::error::{Code, OpError};
-use crate::input::{Caller, Patience};
+use crate::input::{Caller, WaitOptions};
 use crate::mode;
 use crate::operation::{Context, Effect, Meta, Operation, Target};
-use crate::settle::{Before, Changed, Goal, before, report, settle};
-use crate::show::{Page, Show, Style};
+use crate::text_output::{Page, Show, Style};
+use crate::wait_for_services::{ChangedServices, Goal, StateBefore, before, report, settle};
 use proctor_core::lifecycle::Wish;
 use proctor_core::name::ServiceName;
 use proctor_engine::api::{Applied, ConfigRequest, RestartWith, View};
@@ -40,7 +40,7 @@ pub struct Input {
     pub refresh_env: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub patience: Patience,
+    pub patience: WaitOptions,
     #[command(flatten)]
     #[serde(flatten)]
     pub caller: Caller,
@@ -62,7 +62,7 @@ pub struct Output {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     pub settled: bool,
-    pub services: Vec<crate::settle::Report>,
+    pub services: Vec<crate::wait_for_services::Report>,
 }
 
 impl Operation for Up {
@@ -166,7 +166,11 @@ async fn ports_freed(context: &Context, applied: &Applied, wait: Duration) {
 }
 
 /// Starts services that do not run and restarts those with outdated settings.
-async fn begin(context: &Context, applied: &Applied, wait: Duration) -> Result<Changed, OpError> {
+async fn begin(
+    context: &Context,
+    applied: &Applied,
+    wait: Duration,
+) -> Result<ChangedServices, OpError> {
     let known: Vec<&ServiceName> =
         applied.starting.iter().filter(|name| !applied.begun.contains(*name)).collect();
     let (stale, fresh): (Vec<ServiceName>, Vec<ServiceName>) = context.engine.read(|view| {
@@ -175,7 +179,7 @@ async fn begin(context: &Context, applied: &Applied, wait: Duration) -> Result<C
     });
     let restarts = before(context, &stale, Goal::Restart);
     let mut starts = before(context, &fresh, Goal::Start);
-    starts.extend(applied.begun.iter().map(Before::nothing));
+    starts.extend(applied.begun.iter().map(StateBefore::nothing));
     if !fresh.is_empty() {
         context.engine.set_wish(&fresh, Wish::Up).await?;
     }
@@ -187,10 +191,10 @@ async fn begin(context: &Context, applied: &Applied, wait: Duration) -> Result<C
 
 async fn both(
     context: &Context,
-    starts: &[Before],
-    restarts: &[Before],
+    starts: &[StateBefore],
+    restarts: &[StateBefore],
     wait: Duration,
-) -> Result<Changed, OpError> {
+) -> Result<ChangedServices, OpError> {
     let (started, restarted) = tokio::join!(
         settle(context, Goal::Start, starts, wait),
         settle(context, Goal::Restart, restarts, wait)
@@ -223,7 +227,11 @@ impl Show for Output {
 }
 
 impl Output {
-    fn changes(&self) -> Changed {
-        Changed { settled: self.settled, services: self.services.clone(), unrecorded: Vec::new() }
+    fn changes(&self) -> ChangedServices {
+        ChangedServices {
+            settled: self.settled,
+            services: self.services.clone(),
+            unrecorded: Vec::new(),
+        }
     }
 }

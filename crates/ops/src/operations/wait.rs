@@ -5,11 +5,11 @@ use super::stop::named;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
-use crate::show::{Page, Show, Style};
 use crate::status::output::{last_lines, last_run};
 use crate::status::{ServiceStatus, overview};
-pub use crate::waiting::{Found, Until};
-use crate::waiting::{Wait as Waiting, Waited};
+use crate::text_output::{Page, Show, Style};
+pub use crate::wait_condition::{MatchedLine, Until};
+use crate::wait_condition::{Wait as Waiting, WaitResult};
 use proctor_core::name::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub struct Output {
     pub missing: Vec<String>,
     /// With `log`: the first matching line of each service
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub found: Vec<Found>,
+    pub found: Vec<MatchedLine>,
     pub services: Vec<ServiceStatus>,
 }
 
@@ -128,7 +128,7 @@ Examples:
             let count = input.tail.unwrap_or(USUAL_LINES);
             tell(context, until, &names, &waited, &mut services, count).await;
         }
-        let Waited { reached, hopeless, generation, found, .. } = waited;
+        let WaitResult { reached, hopeless, generation, found, .. } = waited;
         Ok(Output { reached, hopeless, generation, missing, found, services })
     }
 }
@@ -175,7 +175,7 @@ async fn tell(
     context: &Context,
     until: Until,
     names: &[ServiceName],
-    waited: &Waited,
+    waited: &WaitResult,
     services: &mut [ServiceStatus],
     count: usize,
 ) {

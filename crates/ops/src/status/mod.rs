@@ -6,8 +6,8 @@ mod address;
 pub(crate) mod output;
 mod show;
 
-use crate::moment::{Moment, rfc3339, seconds_between, span};
-use crate::show::counted;
+use crate::text_output::counted;
+use crate::timestamps::{WallTime, rfc3339, seconds_between, span};
 use address::url;
 use proctor_core::config::signal;
 use proctor_core::lifecycle::{Exit, FailReason, SpawnFailure, Wish};
@@ -28,9 +28,9 @@ pub struct ServiceStatus {
     /// Id of the current run
     pub run: Option<String>,
     /// Start of the current run in RFC 3339
-    pub started: Option<Moment>,
+    pub started: Option<WallTime>,
     /// Time of the last state change in RFC 3339
-    pub since: Option<Moment>,
+    pub since: Option<WallTime>,
     /// Uptime of the current run in seconds
     pub uptime_seconds: Option<u64>,
     /// Restarts made by the restart policy; requested restarts are not counted
@@ -206,8 +206,8 @@ impl ServiceStatus {
             state: state_of(view),
             pid: run.map(|r| r.pid).filter(|pid| *pid != 0),
             run: run.map(|r| r.id.to_string()),
-            started: run.map(|r| Moment(r.started)),
-            since: state.map(|s| Moment(s.since)),
+            started: run.map(|r| WallTime(r.started)),
+            since: state.map(|s| WallTime(s.since)),
             uptime_seconds: run.map(|r| seconds_between(r.started, now.wall) as u64),
             restarts: state.map_or(0, |s| s.restarts),
             last_exit: state.and_then(|s| s.last_exit.as_ref()).map(|last| exit_status(view, last)),

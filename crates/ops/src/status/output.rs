@@ -1,19 +1,19 @@
 //! Last output lines of services, next to their state: they usually show why one failed.
 
-use crate::lines::{Item, Kind};
+use crate::log_lines::{Item, Kind};
 use crate::operation::Context;
 use crate::status::ServiceStatus;
 use proctor_core::name::{RunId, ServiceName};
 use proctor_engine::api::{LogQuery, View};
 
 /// Maximum lines; `log.read` reads more.
-const MOST_LINES: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 /// Maximum length of a line.
-const MOST_OF_A_LINE: usize = 500;
+const MAX_LINE_BYTES: usize = 500;
 
 /// Maximum bytes of the lines of one service.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_BYTES: usize = 16 << 10;
 
 /// Returns the current run of a service, or the last one.
 pub(crate) fn last_run(view: &View, name: &ServiceName) -> Option<RunId> {
@@ -23,11 +23,11 @@ pub(crate) fn last_run(view: &View, name: &ServiceName) -> Option<RunId> {
 }
 
 /// Maximum services with cursors; each needs a read of its own.
-const MOST_CURSORS: usize = 100;
+const MAX_CURSORS: usize = 100;
 
 /// Adds cursors to the end of the output of services.
 pub(crate) async fn add_cursors(context: &Context, services: &mut [ServiceStatus]) {
-    for service in services.iter_mut().take(MOST_CURSORS) {
+    for service in services.iter_mut().take(MAX_CURSORS) {
         let Ok(name) = ServiceName::parse(&service.name) else { continue };
         let query = LogQuery { services: vec![name], tail: Some(0), ..LogQuery::default() };
         // A service without output has no cursor.
@@ -45,11 +45,11 @@ pub(crate) async fn last_lines(
     let query = LogQuery {
         services: vec![name.clone()],
         runs: [(name.clone(), run..=run)].into(),
-        tail: Some(count.min(MOST_LINES)),
-        max_bytes: MOST_BYTES,
+        tail: Some(count.min(MAX_LINES)),
+        max_bytes: MAX_BYTES,
         item_cost: Some(1),
         newest: true,
-        max_line: Some(MOST_OF_A_LINE),
+        max_line: Some(MAX_LINE_BYTES),
         fold: true,
         ..LogQuery::default()
     };

@@ -1,8 +1,8 @@
 //! Shows services: a table of many, the details of one, and a list of those that need attention.
 
 use super::{HealthState, HealthStatus, ServiceStatus, State};
-use crate::moment::{bytes, span};
-use crate::show::{Column, Fit, Page, Span, Style, Table};
+use crate::text_output::{Column, Fit, Page, Span, Style, Table};
+use crate::timestamps::{bytes, span};
 
 pub(crate) fn style_of(state: State) -> Style {
     match state {
@@ -220,7 +220,7 @@ fn health_text(health: &HealthStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::unpainted;
+    use crate::text_output::unpainted;
 
     fn cell(text: &str) -> Span<'_> {
         Span::new(Style::Plain, text)

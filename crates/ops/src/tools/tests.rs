@@ -20,7 +20,7 @@ fn every_operation_is_one_tool_and_every_tool_an_operation() {
 fn names_are_what_every_client_takes() {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     for Tool { name, title, about, .. } in TOOLS {
-        assert!(name.len() <= LONGEST_NAME && name.chars().all(plain), "{name}");
+        assert!(name.len() <= MAX_TOOL_NAME_BYTES && name.chars().all(plain), "{name}");
         assert!(!title.is_empty() && about.ends_with('.'), "{name}");
     }
     let usual = TOOLS.iter().filter(|tool| Toolset::USUAL.contains(&tool.set));

@@ -2,8 +2,8 @@
 //! `NAME.txt` at several
 //! widths. `UPDATE_GOLDEN=1` rewrites the texts; read the diff before committing it.
 
-use proctor_ops::show::{Page, Style};
 use proctor_ops::table::find;
+use proctor_ops::text_output::{Page, Style};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Every operation under `mcp.control: own`, as an assistant calls it: whatever changes Proctor itself is refused.
 
-use crate::hands::{ask, assistant, with_services};
+use crate::assistant_policy::{ask, assistant, with_services};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Caller, Context, Target};
 use proctor_ops::table::TABLE;

@@ -57,7 +57,7 @@ fn every_command_has_a_summary_and_an_example_of_itself() {
 
 #[test]
 fn every_operation_can_be_named_in_allowed_commands_and_nothing_else_can() {
-    let named: BTreeSet<&str> = proctor_core::commands::all().collect();
+    let named: BTreeSet<&str> = proctor_core::command_allowlist::all().collect();
     let there: BTreeSet<&str> = TABLE.iter().map(|entry| entry.meta.name).collect();
     let missing: Vec<_> = there.difference(&named).collect();
     let too_many: Vec<_> = named.difference(&there).collect();
@@ -65,7 +65,7 @@ fn every_operation_can_be_named_in_allowed_commands_and_nothing_else_can() {
     assert!(too_many.is_empty(), "no such operation, in core/src/commands.rs: {too_many:?}");
     for entry in TABLE {
         let word = entry.meta.cli.join(" ");
-        let means = proctor_core::commands::operations(&word);
+        let means = proctor_core::command_allowlist::operations(&word);
         let single = entry.meta.cli.len() == 1;
         assert!(
             !single || means.contains(&entry.meta.name),

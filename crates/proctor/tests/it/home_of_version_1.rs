@@ -5,7 +5,7 @@
 
 use crate::support::{LIMIT, lines, status, wait_state};
 use proctor_core::name::RunId;
-use proctor_core::record::IDENTITY_SIZE;
+use proctor_core::record_encoding::IDENTITY_SIZE;
 use proctor_sys::process::Process;
 use proctor_testkit::{Home, alive, victim, wait_until};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn recorded_home() -> Home {
         copy(&home, &format!("run/services/{name}/spec"));
         copy(&home, &format!("run/services/{name}/state"));
     }
-    std::fs::write(home.path().join("run/boot"), proctor_sys::boot::id().0).unwrap();
+    std::fs::write(home.path().join("run/boot"), proctor_sys::boot_id::id().0).unwrap();
     let stored = std::fs::read_to_string(fixture("services.json")).unwrap();
     let stored = stored.replace(RECORDED_HOME, home.path().to_str().unwrap());
     // As for an edit by hand; the audit that it speaks of is not here.

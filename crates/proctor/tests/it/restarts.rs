@@ -227,13 +227,13 @@ fn held(pid: u32) -> (usize, usize, u64) {
 fn thousands_of_restarts_leave_nothing_behind_in_the_keeper() {
     const MIB_OF_PAGES: u64 = 256;
     /// A busy machine makes a few dozen in a second.
-    const ENOUGH: std::time::Duration = std::time::Duration::from_secs(120);
+    const RESTART_DEADLINE: std::time::Duration = std::time::Duration::from_secs(120);
     let keys = "restart_policy: always\nmax_restarts: unlimited\nrestart: { delay: 0 }";
     let home = crashing(&[service("web", &["--exit", "1"], keys)]);
     let keeper = home.keeper_pid();
     // The window of the restart limit fills first; that memory is kept on purpose.
     let crash_until = |restarts: u64| {
-        wait_until("restarts", ENOUGH, || {
+        wait_until("restarts", RESTART_DEADLINE, || {
             status(&home, "web")["restarts"].as_u64() >= Some(restarts)
         });
         home.ok(["stop", "web"]);

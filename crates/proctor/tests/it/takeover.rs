@@ -72,7 +72,7 @@ fn a_run_that_was_about_to_be_made_is_made_and_not_counted_as_a_crash() {
     // Remains of a keeper that died before its child could identify itself.
     for path in files(&home, "/state") {
         let mut state = std::fs::read(&path).unwrap();
-        let identity = state.len() - proctor_core::record::IDENTITY_SIZE;
+        let identity = state.len() - proctor_core::record_encoding::IDENTITY_SIZE;
         state[identity..].fill(0);
         std::fs::write(path, state).unwrap();
     }

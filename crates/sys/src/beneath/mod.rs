@@ -10,14 +10,14 @@
 //! A held folder that is moved out of its root stays accessible; [`Root::ascend`] detects the move.
 //! Callers decide who may read or write.
 
-mod likeness;
+mod entry;
+mod file_attributes;
 mod path;
-mod place;
 mod resolve;
 
-pub use likeness::Likeness;
-pub use path::Rel;
-pub use place::{Kind, Look, Onto, Place, seen};
+pub use entry::{EntryInfo, EntryPath, Kind, OverwriteMode, seen};
+pub use file_attributes::FileAttributes;
+pub use path::RelativePath;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -33,7 +33,7 @@ pub(crate) const PASS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFla
 
 /// The reason a path was not opened.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum PathError {
     #[error("leads out of its root")]
     Outside,
     #[error("is or goes through a link, which is not followed here")]
@@ -50,13 +50,13 @@ pub enum Fault {
     Io(#[from] io::Error),
 }
 
-impl From<Errno> for Fault {
-    fn from(errno: Errno) -> Fault {
-        Fault::Io(errno.into())
+impl From<Errno> for PathError {
+    fn from(errno: Errno) -> PathError {
+        PathError::Io(errno.into())
     }
 }
 
-impl Fault {
+impl PathError {
     /// Whether nothing of that name exists.
     pub fn is_missing(&self) -> bool {
         self.is(io::ErrorKind::NotFound)
@@ -64,7 +64,7 @@ impl Fault {
 
     /// Whether the kernel returned this kind of error.
     pub fn is(&self, kind: io::ErrorKind) -> bool {
-        matches!(self, Fault::Io(error) if error.kind() == kind)
+        matches!(self, PathError::Io(error) if error.kind() == kind)
     }
 }
 
@@ -77,7 +77,7 @@ pub struct Id {
 
 /// The treatment of links within a path and at its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
+pub enum LinkPolicy {
     /// Follow links that stay beneath the root; used for reading.
     Follow,
     /// Refuse links within the path; at the end, use the link itself.
@@ -86,7 +86,7 @@ pub enum Links {
 
 /// The method of path resolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum ResolveMethod {
     /// One `openat2` call that stays beneath the root.
     Kernel,
     /// Name by name, if that call is missing.
@@ -97,7 +97,7 @@ pub enum Way {
 #[derive(Debug)]
 pub struct Root {
     folder: Folder,
-    way: Way,
+    way: ResolveMethod,
 }
 
 impl Root {
@@ -109,11 +109,11 @@ impl Root {
     }
 
     /// Selects the method of path resolution.
-    pub fn going(self, way: Way) -> Root {
+    pub fn going(self, way: ResolveMethod) -> Root {
         Root { way, ..self }
     }
 
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> ResolveMethod {
         self.way
     }
 
@@ -122,25 +122,25 @@ impl Root {
     }
 
     /// Resolves `path`. Its last name need not exist; the folders before it must.
-    pub fn place(&self, path: &Rel, links: Links) -> Result<Place, Fault> {
+    pub fn place(&self, path: &RelativePath, links: LinkPolicy) -> Result<EntryPath, PathError> {
         resolve::place(self, path, links)
     }
 
     /// Opens the folder at `path`.
-    pub fn folder_at(&self, path: &Rel, links: Links) -> Result<Folder, Fault> {
+    pub fn folder_at(&self, path: &RelativePath, links: LinkPolicy) -> Result<Folder, PathError> {
         let place = self.place(path, links)?;
         place.folder().child(place.name())
     }
 
     /// Visits a folder and each one above it up to the root. Returns [`Fault::Outside`] if the
     /// folder is no longer below the root.
-    pub fn ascend<E: From<Fault>>(
+    pub fn ascend<E: From<PathError>>(
         &self,
         folder: &Folder,
         mut visit: impl FnMut(&Folder) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut here = folder.again()?;
-        for _ in 0..=Rel::DEEPEST {
+        for _ in 0..=RelativePath::DEEPEST {
             visit(&here)?;
             if here.id == self.folder.id {
                 return Ok(());
@@ -151,7 +151,7 @@ impl Root {
             }
             here = above;
         }
-        Err(Fault::Outside.into())
+        Err(PathError::Outside.into())
     }
 }
 
@@ -168,7 +168,7 @@ pub struct Folder {
 impl Folder {
     pub(crate) fn of(handle: OwnedFd) -> io::Result<Folder> {
         let stat = rustix::fs::fstat(&handle)?;
-        Ok(Folder { handle, id: place::id(&stat), on_disk: OnceLock::new() })
+        Ok(Folder { handle, id: entry::id(&stat), on_disk: OnceLock::new() })
     }
 
     /// Opens the trusted folder at `path`.
@@ -183,38 +183,38 @@ impl Folder {
     /// Whether this folder is still the one at `path`. A link may have changed, or the folder may
     /// have been deleted.
     pub fn is_at(&self, path: &Path) -> bool {
-        rustix::fs::stat(path).is_ok_and(|stat| place::id(&stat) == self.id)
+        rustix::fs::stat(path).is_ok_and(|stat| entry::id(&stat) == self.id)
     }
 
     /// Duplicates the handle.
-    pub fn again(&self) -> Result<Folder, Fault> {
+    pub fn again(&self) -> Result<Folder, PathError> {
         let handle = self.handle.try_clone()?;
         Ok(Folder { handle, id: self.id, on_disk: self.on_disk.clone() })
     }
 
     /// Opens the subfolder of that name; refuses a link. `.` is the folder itself.
-    pub fn child(&self, name: &OsStr) -> Result<Folder, Fault> {
+    pub fn child(&self, name: &OsStr) -> Result<Folder, PathError> {
         match rustix::fs::openat(&self.handle, name, PASS | OFlags::NOFOLLOW, Mode::empty()) {
             Ok(handle) => Ok(Folder::of(handle)?),
-            Err(Errno::LOOP) => Err(Fault::Link),
+            Err(Errno::LOOP) => Err(PathError::Link),
             // With O_DIRECTORY the kernel reports a link as "not a directory".
-            Err(Errno::NOTDIR) if self.is_link(name) => Err(Fault::Link),
+            Err(Errno::NOTDIR) if self.is_link(name) => Err(PathError::Link),
             Err(errno) => Err(errno.into()),
         }
     }
 
     /// Returns a name in this folder; it must be a single name.
-    pub fn place(&self, name: &OsStr) -> Result<Place, Fault> {
-        match Rel::parse(name)?.split() {
+    pub fn place(&self, name: &OsStr) -> Result<EntryPath, PathError> {
+        match RelativePath::parse(name)?.split() {
             Some((folder, only)) if folder.is_root() && only == name => {
-                Ok(Place::new(self.again()?, name.to_owned()))
+                Ok(EntryPath::new(self.again()?, name.to_owned()))
             }
-            _ => Err(Fault::Malformed("is not a single name")),
+            _ => Err(PathError::Malformed("is not a single name")),
         }
     }
 
     /// Lists the entries in no particular order.
-    pub fn entries(&self) -> Result<Vec<Entry>, Fault> {
+    pub fn entries(&self) -> Result<Vec<Entry>, PathError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(&self.handle, c".", flags, Mode::empty())?;
         let mut entries = Vec::new();
@@ -232,7 +232,7 @@ impl Folder {
         let kind = if kind == FileType::Unknown {
             // Some file systems do not report the kind. An entry that is gone meanwhile cannot be
             // opened anyway.
-            place::look(self, &name).ok().flatten().map_or(Kind::Other, |look| look.kind)
+            entry::look(self, &name).ok().flatten().map_or(Kind::Other, |look| look.kind)
         } else {
             Kind::of(kind)
         };
@@ -240,12 +240,12 @@ impl Folder {
     }
 
     /// Opens the parent folder; the parent of the topmost is itself.
-    pub fn above(&self) -> Result<Folder, Fault> {
+    pub fn above(&self) -> Result<Folder, PathError> {
         Ok(Folder::of(rustix::fs::openat(&self.handle, c"..", PASS, Mode::empty())?)?)
     }
 
     fn is_link(&self, name: &OsStr) -> bool {
-        matches!(place::look(self, name), Ok(Some(look)) if look.kind == Kind::Link)
+        matches!(entry::look(self, name), Ok(Some(look)) if look.kind == Kind::Link)
     }
 
     /// Syncs created, renamed and removed names to disk.

@@ -1,46 +1,46 @@
 //! A relative path below a root that consists of plain names only.
 
-use super::Fault;
+use super::PathError;
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// Maximum length of one name on common file systems.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 
 /// Names separated by slashes, without `.` and `..`; empty for the root itself.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Rel(Vec<u8>);
+pub struct RelativePath(Vec<u8>);
 
-impl Rel {
+impl RelativePath {
     /// Maximum number of names: deeper than real folders, and few enough to hold all of them open.
     pub const DEEPEST: usize = 256;
 
     /// Maximum length in bytes: the kernel's limit for a path, without its zero.
-    pub const LONGEST: usize = 4095;
+    pub const MAX_PATH_BYTES: usize = 4095;
 
     /// The root itself.
-    pub fn root() -> Rel {
-        Rel::default()
+    pub fn root() -> RelativePath {
+        RelativePath::default()
     }
 
     /// Parses a path. A text that looks like an encoded escape is just an unusual name.
-    pub fn parse(text: impl AsRef<OsStr>) -> Result<Rel, Fault> {
+    pub fn parse(text: impl AsRef<OsStr>) -> Result<RelativePath, PathError> {
         let bytes = text.as_ref().as_bytes();
         if bytes.first() == Some(&b'/') {
-            return Err(Fault::Outside);
+            return Err(PathError::Outside);
         }
         if bytes.contains(&0) {
-            return Err(Fault::Malformed("contains a zero byte"));
+            return Err(PathError::Malformed("contains a zero byte"));
         }
         let (mut names, mut depth) = (Vec::with_capacity(bytes.len()), 0);
         for name in bytes.split(|byte| *byte == b'/') {
             match name {
                 b"" | b"." => continue,
-                b".." => return Err(Fault::Outside),
-                name if name.len() > LONGEST_NAME => {
-                    return Err(Fault::Malformed("contains a name of more than 255 bytes"));
+                b".." => return Err(PathError::Outside),
+                name if name.len() > MAX_NAME_BYTES => {
+                    return Err(PathError::Malformed("contains a name of more than 255 bytes"));
                 }
                 name => {
                     if !names.is_empty() {
@@ -51,21 +51,21 @@ impl Rel {
                 }
             }
         }
-        if depth > Rel::DEEPEST {
-            return Err(Fault::Malformed("is more than 256 folders deep"));
+        if depth > RelativePath::DEEPEST {
+            return Err(PathError::Malformed("is more than 256 folders deep"));
         }
-        if names.len() > Rel::LONGEST {
-            return Err(Fault::Malformed("is longer than 4095 bytes"));
+        if names.len() > RelativePath::MAX_PATH_BYTES {
+            return Err(PathError::Malformed("is longer than 4095 bytes"));
         }
-        Ok(Rel(names))
+        Ok(RelativePath(names))
     }
 
     /// Appends one name; it must be a single name.
-    pub fn join(&self, name: &OsStr) -> Result<Rel, Fault> {
+    pub fn join(&self, name: &OsStr) -> Result<RelativePath, PathError> {
         let mut path = self.0.clone();
         path.push(b'/');
         path.extend_from_slice(name.as_bytes());
-        Rel::parse(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(&path)))
+        RelativePath::parse(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(&path)))
     }
 
     /// Iterates over the names.
@@ -75,13 +75,13 @@ impl Rel {
     }
 
     /// Splits into the parent folder and the last name; `None` for the root.
-    pub fn split(&self) -> Option<(Rel, &OsStr)> {
+    pub fn split(&self) -> Option<(RelativePath, &OsStr)> {
         let begin = self.0.iter().rposition(|byte| *byte == b'/');
         let (folder, name) = match begin {
             Some(begin) => (&self.0[..begin], &self.0[begin + 1..]),
             None => (&[][..], &self.0[..]),
         };
-        (!name.is_empty()).then(|| (Rel(folder.to_vec()), OsStr::from_bytes(name)))
+        (!name.is_empty()).then(|| (RelativePath(folder.to_vec()), OsStr::from_bytes(name)))
     }
 
     pub fn is_root(&self) -> bool {
@@ -97,7 +97,7 @@ impl Rel {
     }
 }
 
-impl fmt::Display for Rel {
+impl fmt::Display for RelativePath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_slice() {
             b"" => out.write_str("."),
@@ -106,7 +106,7 @@ impl fmt::Display for Rel {
     }
 }
 
-impl fmt::Debug for Rel {
+impl fmt::Debug for RelativePath {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), out)
     }
@@ -118,7 +118,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
-        let found = Rel::parse(text).ok().map(|path| path.to_string());
+        let found = RelativePath::parse(text).ok().map(|path| path.to_string());
         assert_eq!(found.as_deref(), expected, "{text:?}");
     }
 
@@ -149,12 +149,12 @@ mod tests {
     #[test]
     fn a_path_has_a_folder_and_a_name_and_is_made_of_both() {
         for (text, folder, name) in [("a", ".", "a"), ("a/b", "a", "b"), ("a/b/c", "a/b", "c")] {
-            let path = Rel::parse(text).unwrap();
+            let path = RelativePath::parse(text).unwrap();
             let (above, last) = path.split().unwrap();
             assert_eq!((above.to_string().as_str(), last.to_str().unwrap()), (folder, name));
             assert_eq!(above.join(last).unwrap(), path);
         }
-        assert!(Rel::root().split().is_none());
-        assert!(Rel::root().join(OsStr::new("..")).is_err());
+        assert!(RelativePath::root().split().is_none());
+        assert!(RelativePath::root().join(OsStr::new("..")).is_err());
     }
 }

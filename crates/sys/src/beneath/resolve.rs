@@ -1,7 +1,9 @@
 //! Resolves a path to a place by one of two methods. No link can lead out: the kernel keeps
 //! `openat2` beneath the root, and name by name the kernel only reads links and follows none.
 
-use super::{Fault, Folder, Kind, Links, PASS, Place, Rel, Root, Way};
+use super::{
+    EntryPath, Folder, Kind, LinkPolicy, PASS, PathError, RelativePath, ResolveMethod, Root,
+};
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat,
 };
@@ -11,35 +13,39 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Maximum number of links; the kernel's own limit for one path.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Maximum number of retries. The kernel requests a retry, rarely, if a parent was renamed during
 /// the lookup.
-const MOST_TRIES: usize = 64;
+const MAX_TRIES: usize = 64;
 
 /// Maximum length of a path with all its links expanded.
-const LONGEST: usize = 4096;
-const TOO_LONG: Fault = Fault::Malformed("is too long after its links are resolved");
+const MAX_LINK_BYTES: usize = 4096;
+const TOO_LONG: PathError = PathError::Malformed("is too long after its links are resolved");
 
-pub(super) fn best_way(folder: &Folder) -> Way {
+pub(super) fn best_way(folder: &Folder) -> ResolveMethod {
     match openat2(folder, c".", PASS, Mode::empty(), ResolveFlags::BENEATH) {
-        Ok(_) => Way::Kernel,
+        Ok(_) => ResolveMethod::Kernel,
         // The call is missing, or a filter that does not know it forbids it.
-        Err(_) => Way::Names,
+        Err(_) => ResolveMethod::Names,
     }
 }
 
-pub(super) fn place(root: &Root, path: &Rel, links: Links) -> Result<Place, Fault> {
+pub(super) fn place(
+    root: &Root,
+    path: &RelativePath,
+    links: LinkPolicy,
+) -> Result<EntryPath, PathError> {
     let mut path = path.as_bytes().to_vec();
-    for _ in 0..=MOST_LINKS {
+    for _ in 0..=MAX_LINKS {
         let (folder, name) = divide(&path);
         let above = folder_at(root, folder, links)?;
         let Some(text) = link(&above, name, links)? else {
-            return Ok(Place::new(above, OsStr::from_bytes(name).to_owned()));
+            return Ok(EntryPath::new(above, OsStr::from_bytes(name).to_owned()));
         };
         path = joined(folder, &text)?;
     }
-    Err(Fault::Link)
+    Err(PathError::Link)
 }
 
 /// Splits off the last name; a path that ends with a folder ends with its `.`.
@@ -52,8 +58,8 @@ fn divide(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Reads the target of a link, if links are followed.
-fn link(folder: &Folder, name: &[u8], links: Links) -> Result<Option<Vec<u8>>, Fault> {
-    if links == Links::Refuse || name == b"." {
+fn link(folder: &Folder, name: &[u8], links: LinkPolicy) -> Result<Option<Vec<u8>>, PathError> {
+    if links == LinkPolicy::Refuse || name == b"." {
         return Ok(None);
     }
     let stat = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -67,50 +73,50 @@ fn link(folder: &Folder, name: &[u8], links: Links) -> Result<Option<Vec<u8>>, F
     match readlinkat(folder, name, Vec::new()) {
         Ok(text) => Ok(Some(text.into_bytes())),
         // It was a link a moment ago.
-        Err(Errno::INVAL | Errno::NOENT) => Err(Fault::Moved),
+        Err(Errno::INVAL | Errno::NOENT) => Err(PathError::Moved),
         Err(errno) => Err(errno.into()),
     }
 }
 
 /// Joins a link's target with the folder that contains the link.
-fn joined(folder: &[u8], text: &[u8]) -> Result<Vec<u8>, Fault> {
+fn joined(folder: &[u8], text: &[u8]) -> Result<Vec<u8>, PathError> {
     if text.first() == Some(&b'/') {
-        return Err(Fault::Outside);
+        return Err(PathError::Outside);
     }
-    if folder.len() + text.len() > LONGEST {
+    if folder.len() + text.len() > MAX_LINK_BYTES {
         return Err(TOO_LONG);
     }
     Ok(if folder.is_empty() { text.to_vec() } else { [folder, b"/", text].concat() })
 }
 
-fn folder_at(root: &Root, path: &[u8], links: Links) -> Result<Folder, Fault> {
+fn folder_at(root: &Root, path: &[u8], links: LinkPolicy) -> Result<Folder, PathError> {
     let path = if path.is_empty() { b"." } else { path };
     let handle = match root.way {
-        Way::Kernel => by_kernel(root.folder.as_fd(), path, links)?,
-        Way::Names => by_names(root.folder.as_fd(), path, links)?,
+        ResolveMethod::Kernel => by_kernel(root.folder.as_fd(), path, links)?,
+        ResolveMethod::Names => by_names(root.folder.as_fd(), path, links)?,
     };
     Ok(Folder::of(handle)?)
 }
 
-fn by_kernel(root: BorrowedFd<'_>, path: &[u8], links: Links) -> Result<OwnedFd, Fault> {
+fn by_kernel(root: BorrowedFd<'_>, path: &[u8], links: LinkPolicy) -> Result<OwnedFd, PathError> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let resolve = match links {
-        Links::Follow => beneath,
-        Links::Refuse => beneath | ResolveFlags::NO_SYMLINKS,
+        LinkPolicy::Follow => beneath,
+        LinkPolicy::Refuse => beneath | ResolveFlags::NO_SYMLINKS,
     };
-    for _ in 0..MOST_TRIES {
+    for _ in 0..MAX_TRIES {
         match openat2(root, path, PASS, Mode::empty(), resolve) {
             Ok(handle) => return Ok(handle),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::XDEV) => return Err(Fault::Outside),
-            Err(Errno::LOOP) => return Err(Fault::Link),
+            Err(Errno::XDEV) => return Err(PathError::Outside),
+            Err(Errno::LOOP) => return Err(PathError::Link),
             Err(errno) => return Err(errno.into()),
         }
     }
-    Err(Fault::Moved)
+    Err(PathError::Moved)
 }
 
-fn by_names(root: BorrowedFd<'_>, path: &[u8], links: Links) -> Result<OwnedFd, Fault> {
+fn by_names(root: BorrowedFd<'_>, path: &[u8], links: LinkPolicy) -> Result<OwnedFd, PathError> {
     // The open folders from the root to here; `..` closes the last one.
     let mut passed: Vec<OwnedFd> = Vec::new();
     let mut ahead: Vec<OsString> = Vec::new();
@@ -118,24 +124,24 @@ fn by_names(root: BorrowedFd<'_>, path: &[u8], links: Links) -> Result<OwnedFd, 
     let mut followed = 0;
     while let Some(name) = ahead.pop() {
         if name == ".." {
-            passed.pop().ok_or(Fault::Outside)?;
+            passed.pop().ok_or(PathError::Outside)?;
             continue;
         }
         let here = passed.last().map_or(root, AsFd::as_fd);
         match step(here, &name)? {
-            Step::Into(_) if passed.len() > Rel::DEEPEST => return Err(TOO_LONG),
-            Step::Into(folder) => passed.push(folder),
-            Step::Link(_) if links == Links::Refuse => return Err(Fault::Link),
-            Step::Link(text) => {
+            ResolveStep::Into(_) if passed.len() > RelativePath::DEEPEST => return Err(TOO_LONG),
+            ResolveStep::Into(folder) => passed.push(folder),
+            ResolveStep::Link(_) if links == LinkPolicy::Refuse => return Err(PathError::Link),
+            ResolveStep::Link(text) => {
                 followed += 1;
-                if followed > MOST_LINKS {
-                    return Err(Fault::Link);
+                if followed > MAX_LINKS {
+                    return Err(PathError::Link);
                 }
                 if text.first() == Some(&b'/') {
-                    return Err(Fault::Outside);
+                    return Err(PathError::Outside);
                 }
                 push_names(&mut ahead, &text);
-                if ahead.len() > LONGEST {
+                if ahead.len() > MAX_LINK_BYTES {
                     return Err(TOO_LONG);
                 }
             }
@@ -153,20 +159,20 @@ fn push_names(ahead: &mut Vec<OsString>, path: &[u8]) {
     ahead.extend(names.map(|name| OsString::from_vec(name.to_vec())));
 }
 
-enum Step {
+enum ResolveStep {
     Into(OwnedFd),
     Link(Vec<u8>),
 }
 
 /// Opens the next name. A link is held open before it is read, so that its content cannot change in
 /// between.
-fn step(here: BorrowedFd<'_>, name: &OsStr) -> Result<Step, Fault> {
+fn step(here: BorrowedFd<'_>, name: &OsStr) -> Result<ResolveStep, PathError> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(here, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&found)?;
     match Kind::of(FileType::from_raw_mode(stat.st_mode)) {
-        Kind::Folder => Ok(Step::Into(found)),
-        Kind::Link => Ok(Step::Link(readlinkat(&found, c"", Vec::new())?.into_bytes())),
+        Kind::Folder => Ok(ResolveStep::Into(found)),
+        Kind::Link => Ok(ResolveStep::Link(readlinkat(&found, c"", Vec::new())?.into_bytes())),
         Kind::File | Kind::Pipe | Kind::Socket | Kind::Device | Kind::Other => {
             Err(Errno::NOTDIR.into())
         }

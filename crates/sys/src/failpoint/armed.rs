@@ -14,7 +14,7 @@ use std::time::Duration;
 const VARIABLE: &str = "PROCTOR_FAILPOINTS";
 
 /// Maximum length of a path; it is built on the stack.
-const LONGEST: usize = 512;
+const MAX_PATH_BYTES: usize = 512;
 
 /// Maximum length of the content: `abort 4294967295` and a line end.
 const CONTENT: usize = 32;
@@ -33,7 +33,7 @@ enum Action {
 
 pub(super) fn pass(point: Point) -> io::Result<()> {
     let Some(folder) = folder() else { return Ok(()) };
-    let mut buffer = [0; LONGEST];
+    let mut buffer = [0; MAX_PATH_BYTES];
     let armed = path(&mut buffer, folder, &[point.name()])?;
     let Ok(file) = rustix::fs::open(armed, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) else {
         return Ok(());
@@ -98,7 +98,7 @@ fn count(file: &OwnedFd, old: &[u8], mut left: u32) -> io::Result<()> {
 
 /// Claims the point, so that only one process acts on it.
 fn claim(point: Point, folder: &[u8], armed: &CStr) -> Option<()> {
-    let mut buffer = [0; LONGEST];
+    let mut buffer = [0; MAX_PATH_BYTES];
     let hit = path(&mut buffer, folder, &[point.name(), ".hit"]).ok()?;
     rustix::fs::rename(armed, hit).ok()
 }
@@ -106,7 +106,7 @@ fn claim(point: Point, folder: &[u8], armed: &CStr) -> Option<()> {
 fn act(action: Action, point: Point, folder: &[u8]) -> io::Result<()> {
     match action {
         Action::Hold => {
-            let mut buffer = [0; LONGEST];
+            let mut buffer = [0; MAX_PATH_BYTES];
             let hit = path(&mut buffer, folder, &[point.name(), ".hit"])?;
             while rustix::fs::access(hit, Access::EXISTS).is_ok() {
                 std::thread::sleep(LOOK_AGAIN);

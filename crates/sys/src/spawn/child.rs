@@ -1,15 +1,15 @@
 //! The code between fork and exec: system calls only, no allocation, no locks, no panics and no C
 //! library, because the child may share its parent's memory (see `birth`).
 
-use super::prepared::Prepared;
-use super::{REPORT, Step};
+use super::prepared::PreparedPlan;
+use super::{REPORT, SpawnStep};
 use crate::failpoint::{self, Point};
-use crate::raw::{self, descriptor};
-use proctor_core::record::Identity;
+use crate::raw_syscalls::{self, descriptor};
+use proctor_core::record_encoding::Identity;
 use std::os::fd::RawFd;
 
 /// Executes the service's program, or reports the failure; never returns.
-pub(super) fn become_service(prepared: &Prepared, report: RawFd, in_cgroup: bool) -> ! {
+pub(super) fn become_service(prepared: &PreparedPlan, report: RawFd, in_cgroup: bool) -> ! {
     let failed = match prepare_and_run(prepared, in_cgroup) {
         Err(failed) => failed,
         Ok(never) => match never {},
@@ -20,141 +20,150 @@ pub(super) fn become_service(prepared: &Prepared, report: RawFd, in_cgroup: bool
     bytes[4..8].copy_from_slice(&failed.errno.to_le_bytes());
     // The keeper may be dead by now; the exit code below must report the failure, not a SIGPIPE.
     set_action(libc::SIGPIPE, libc::SIG_IGN);
-    let _ = raw::write(report, &bytes);
-    raw::exit(127)
+    let _ = raw_syscalls::write(report, &bytes);
+    raw_syscalls::exit(127)
 }
 
 /// The report to the parent.
-struct Failed {
-    step: Step,
+struct ChildFailure {
+    step: SpawnStep,
     candidate: u8,
     errno: i32,
 }
 
-impl Failed {
-    fn at(step: Step) -> impl Fn(i32) -> Failed {
-        move |errno| Failed { step, candidate: 0, errno }
+impl ChildFailure {
+    fn at(step: SpawnStep) -> impl Fn(i32) -> ChildFailure {
+        move |errno| ChildFailure { step, candidate: 0, errno }
     }
 }
 
 /// An uninhabited `Ok`: after success another program runs.
 enum Never {}
 
-fn prepare_and_run(p: &Prepared, in_cgroup: bool) -> Result<Never, Failed> {
+fn prepare_and_run(p: &PreparedPlan, in_cgroup: bool) -> Result<Never, ChildFailure> {
     catch_dumps();
-    pass(Point::ChildBegin, Step::Session)?;
-    raw::plain(libc::SYS_setsid, []).map_err(Failed::at(Step::Session))?;
-    pass(Point::ChildSession, Step::Identity)?;
+    pass(Point::ChildBegin, SpawnStep::Session)?;
+    raw_syscalls::plain(libc::SYS_setsid, []).map_err(ChildFailure::at(SpawnStep::Session))?;
+    pass(Point::ChildSession, SpawnStep::Identity)?;
     // As early as possible: the next steps may hang on a dead disk or network, and the process must
     // be known while they do.
     record_identity(p)?;
-    pass(Point::ChildRecorded, Step::Identity)?;
+    pass(Point::ChildRecorded, SpawnStep::Identity)?;
     if !in_cgroup {
         enter_cgroup(p)?;
     }
-    arrange_descriptors(p).map_err(Failed::at(Step::Stdio))?;
+    arrange_descriptors(p).map_err(ChildFailure::at(SpawnStep::Stdio))?;
     if p.is_terminal {
         let stdin = [libc::STDIN_FILENO as usize, libc::TIOCSCTTY as usize, 0];
-        raw::plain(libc::SYS_ioctl, stdin).map_err(Failed::at(Step::Terminal))?;
+        raw_syscalls::plain(libc::SYS_ioctl, stdin)
+            .map_err(ChildFailure::at(SpawnStep::Terminal))?;
     }
     set_attributes(p)?;
     set_identity(p)?;
-    change_dir(p).map_err(Failed::at(Step::WorkingDir))?;
+    change_dir(p).map_err(ChildFailure::at(SpawnStep::WorkingDir))?;
     reset_signals(p);
-    pass(Point::ChildExec, Step::Exec)?;
+    pass(Point::ChildExec, SpawnStep::Exec)?;
     execute(p)
 }
 
-fn pass(point: Point, step: Step) -> Result<(), Failed> {
-    failpoint::step(point).map_err(|error| Failed::at(step)(error.raw_os_error().unwrap_or(0)))
+fn pass(point: Point, step: SpawnStep) -> Result<(), ChildFailure> {
+    failpoint::step(point)
+        .map_err(|error| ChildFailure::at(step)(error.raw_os_error().unwrap_or(0)))
 }
 
-fn enter_cgroup(p: &Prepared) -> Result<(), Failed> {
+fn enter_cgroup(p: &PreparedPlan) -> Result<(), ChildFailure> {
     let Some(folder) = p.cgroup else { return Ok(()) };
-    let failed = Failed::at(Step::Cgroup);
-    let file = raw::open(folder, c"cgroup.procs", libc::O_WRONLY | libc::O_CLOEXEC);
+    let failed = ChildFailure::at(SpawnStep::Cgroup);
+    let file = raw_syscalls::open(folder, c"cgroup.procs", libc::O_WRONLY | libc::O_CLOEXEC);
     // "0" means the writer itself.
-    file.and_then(|file| raw::write(file, b"0")).map(drop).map_err(failed)
+    file.and_then(|file| raw_syscalls::write(file, b"0")).map(drop).map_err(failed)
 }
 
 /// Puts stdio at 0 to 2 and passed descriptors at 3 and up; everything else closes on exec.
-fn arrange_descriptors(p: &Prepared) -> Result<(), i32> {
+fn arrange_descriptors(p: &PreparedPlan) -> Result<(), i32> {
     for (target, fd) in (0..).zip(&p.stdio) {
         // The parent's own descriptors are above 2, except that its standard error may be passed
         // unchanged.
         let done = if descriptor(*fd) == target {
-            raw::plain(libc::SYS_fcntl, [target, libc::F_SETFD as usize, 0])
+            raw_syscalls::plain(libc::SYS_fcntl, [target, libc::F_SETFD as usize, 0])
         } else {
-            raw::plain(libc::SYS_dup3, [descriptor(*fd), target, 0])
+            raw_syscalls::plain(libc::SYS_dup3, [descriptor(*fd), target, 0])
         };
         done?;
     }
     // Marks everything above stdio; passed descriptors are unmarked below. Fails before Linux 5.11,
     // but all our own descriptors have the mark anyway.
-    let _ = raw::plain(
+    let _ = raw_syscalls::plain(
         libc::SYS_close_range,
         [3, libc::c_uint::MAX as usize, libc::CLOSE_RANGE_CLOEXEC as usize],
     );
     for (target, fd) in (3..).zip(&p.passed) {
         // Passed descriptors do not overlap their targets.
-        raw::plain(libc::SYS_dup3, [descriptor(*fd), target, 0])?;
+        raw_syscalls::plain(libc::SYS_dup3, [descriptor(*fd), target, 0])?;
     }
     Ok(())
 }
 
-fn set_attributes(p: &Prepared) -> Result<(), Failed> {
+fn set_attributes(p: &PreparedPlan) -> Result<(), ChildFailure> {
     if let Some(umask) = p.umask {
-        raw::plain(libc::SYS_umask, [umask as usize]).map_err(Failed::at(Step::Umask))?;
+        raw_syscalls::plain(libc::SYS_umask, [umask as usize])
+            .map_err(ChildFailure::at(SpawnStep::Umask))?;
     }
     for (resource, limit) in &p.limits {
         let arguments = [0, *resource as usize, std::ptr::from_ref(limit) as usize, 0, 0, 0];
         // SAFETY: `limit` is valid; the old one is not requested.
-        unsafe { raw::call(libc::SYS_prlimit64, arguments) }.map_err(Failed::at(Step::Limits))?;
+        unsafe { raw_syscalls::call(libc::SYS_prlimit64, arguments) }
+            .map_err(ChildFailure::at(SpawnStep::Limits))?;
     }
     if let Some(tag) = &p.tag {
         let arguments = [0, libc::RLIMIT_LOCKS as usize, std::ptr::from_ref(tag) as usize, 0, 0, 0];
         // One that cannot be tagged is recognised by other means. SAFETY: `tag` is valid; the old one is not asked for.
-        let _ = unsafe { raw::call(libc::SYS_prlimit64, arguments) };
+        let _ = unsafe { raw_syscalls::call(libc::SYS_prlimit64, arguments) };
     }
     if let Some(nice) = p.nice {
         let this_process = [libc::PRIO_PROCESS as usize, 0, nice as isize as usize];
-        raw::plain(libc::SYS_setpriority, this_process).map_err(Failed::at(Step::Nice))?;
+        raw_syscalls::plain(libc::SYS_setpriority, this_process)
+            .map_err(ChildFailure::at(SpawnStep::Nice))?;
     }
     if let Some(score) = &p.oom_score {
         let path = c"/proc/self/oom_score_adj";
-        raw::open(libc::AT_FDCWD, path, libc::O_WRONLY | libc::O_CLOEXEC)
-            .and_then(|file| raw::write(file, score.as_bytes()))
-            .map_err(Failed::at(Step::OomScore))?;
+        raw_syscalls::open(libc::AT_FDCWD, path, libc::O_WRONLY | libc::O_CLOEXEC)
+            .and_then(|file| raw_syscalls::write(file, score.as_bytes()))
+            .map_err(ChildFailure::at(SpawnStep::OomScore))?;
     }
     Ok(())
 }
 
-fn set_identity(p: &Prepared) -> Result<(), Failed> {
+fn set_identity(p: &PreparedPlan) -> Result<(), ChildFailure> {
     let Some((uid, gid, groups)) = &p.credentials else { return Ok(()) };
     let (uid, gid) = (*uid as usize, *gid as usize);
     let arguments = [groups.len(), groups.as_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: `groups` is valid for its length.
-    unsafe { raw::call(libc::SYS_setgroups, arguments) }.map_err(Failed::at(Step::Groups))?;
-    raw::plain(libc::SYS_setresgid, [gid; 3]).map_err(Failed::at(Step::Group))?;
-    raw::plain(libc::SYS_setresuid, [uid; 3]).map_err(Failed::at(Step::User)).map(drop)
+    unsafe { raw_syscalls::call(libc::SYS_setgroups, arguments) }
+        .map_err(ChildFailure::at(SpawnStep::Groups))?;
+    raw_syscalls::plain(libc::SYS_setresgid, [gid; 3])
+        .map_err(ChildFailure::at(SpawnStep::Group))?;
+    raw_syscalls::plain(libc::SYS_setresuid, [uid; 3])
+        .map_err(ChildFailure::at(SpawnStep::User))
+        .map(drop)
 }
 
-fn change_dir(p: &Prepared) -> Result<(), i32> {
+fn change_dir(p: &PreparedPlan) -> Result<(), i32> {
     let arguments = [p.working_dir.as_ptr() as usize, 0, 0, 0, 0, 0];
     // SAFETY: a zero-terminated string made before the fork.
-    unsafe { raw::call(libc::SYS_chdir, arguments) }.map(drop)
+    unsafe { raw_syscalls::call(libc::SYS_chdir, arguments) }.map(drop)
 }
 
-fn record_identity(p: &Prepared) -> Result<(), Failed> {
+fn record_identity(p: &PreparedPlan) -> Result<(), ChildFailure> {
     let Some((record, offset, run)) = p.record else { return Ok(()) };
-    let failed = Failed::at(Step::Identity);
-    let pid = raw::plain(libc::SYS_getpid, []).map_err(&failed)? as u32;
+    let failed = ChildFailure::at(SpawnStep::Identity);
+    let pid = raw_syscalls::plain(libc::SYS_getpid, []).map_err(&failed)? as u32;
     let pidfs_inode = own_pidfs_inode(pid);
     // Expensive to read, and needed only without a pidfs inode.
     let start_ticks = if pidfs_inode == 0 { start_ticks().map_err(&failed)? } else { 0 };
     let identity = Identity { pid, start_ticks, pidfs_inode, boot: p.boot, run };
     let bytes = identity.encode();
-    match raw::write_at(record, &bytes, offset) {
+    match raw_syscalls::write_at(record, &bytes, offset) {
         Ok(written) if written == bytes.len() => Ok(()),
         Ok(_) => Err(failed(libc::EIO)),
         Err(errno) => Err(failed(errno)),
@@ -163,15 +172,16 @@ fn record_identity(p: &Prepared) -> Result<(), Failed> {
 
 fn start_ticks() -> Result<u64, i32> {
     let mut buffer = [0u8; 1024];
-    let file = raw::open(libc::AT_FDCWD, c"/proc/self/stat", libc::O_RDONLY | libc::O_CLOEXEC)?;
-    let length = raw::read(file, &mut buffer)?;
+    let file =
+        raw_syscalls::open(libc::AT_FDCWD, c"/proc/self/stat", libc::O_RDONLY | libc::O_CLOEXEC)?;
+    let length = raw_syscalls::read(file, &mut buffer)?;
     let stat = crate::proc::parse_stat(buffer.get(..length).unwrap_or(&[]));
     stat.map(|stat| stat.start_ticks).ok_or(libc::EIO)
 }
 
 /// Returns 0 if the kernel has no pidfs; then the start time identifies the process.
 fn own_pidfs_inode(pid: u32) -> u64 {
-    let Ok(fd) = raw::plain(libc::SYS_pidfd_open, [pid as usize, 0]) else { return 0 };
+    let Ok(fd) = raw_syscalls::plain(libc::SYS_pidfd_open, [pid as usize, 0]) else { return 0 };
     // SAFETY: the descriptor was just opened and stays open until exec closes it.
     let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd as RawFd) };
     crate::process::pidfs_inode(borrowed).unwrap_or(0)
@@ -194,7 +204,7 @@ fn set_action(signal: i32, handler: libc::sighandler_t) {
     let arguments =
         [signal as usize, std::ptr::from_ref(&action) as usize, 0, size_of::<u64>(), 0, 0];
     // SAFETY: a valid structure; numbers that may not be changed are refused.
-    let _ = unsafe { raw::call(libc::SYS_rt_sigaction, arguments) };
+    let _ = unsafe { raw_syscalls::call(libc::SYS_rt_sigaction, arguments) };
 }
 
 /// Signals that end a process with a core dump.
@@ -220,11 +230,11 @@ fn catch_dumps() {
 }
 
 extern "C" fn end_by(signal: i32) -> ! {
-    raw::exit(128u8.wrapping_add(signal as u8))
+    raw_syscalls::exit(128u8.wrapping_add(signal as u8))
 }
 
 /// Resets every signal to its default and unblocks all, whatever the keeper or its parent had set.
-fn reset_signals(p: &Prepared) {
+fn reset_signals(p: &PreparedPlan) {
     for signal in p.signals.iter().filter(|signal| !DUMPING.contains(signal)) {
         set_action(*signal, libc::SIG_DFL);
     }
@@ -238,12 +248,12 @@ fn reset_signals(p: &Prepared) {
         0,
     ];
     // SAFETY: a valid set; the old one is not requested.
-    let _ = unsafe { raw::call(libc::SYS_rt_sigprocmask, arguments) };
+    let _ = unsafe { raw_syscalls::call(libc::SYS_rt_sigprocmask, arguments) };
 }
 
 /// Tries the candidates as `execvp` does; reports the one that came closest.
-fn execute(p: &Prepared) -> Result<Never, Failed> {
-    let mut closest = Failed { step: Step::Exec, candidate: 0, errno: libc::ENOENT };
+fn execute(p: &PreparedPlan) -> Result<Never, ChildFailure> {
+    let mut closest = ChildFailure { step: SpawnStep::Exec, candidate: 0, errno: libc::ENOENT };
     for (index, candidate) in (0u8..=u8::MAX).zip(&p.candidates) {
         let arguments = [
             candidate.as_ptr() as usize,
@@ -254,8 +264,8 @@ fn execute(p: &Prepared) -> Result<Never, Failed> {
             0,
         ];
         // SAFETY: zero-terminated string and arrays made before the fork.
-        let errno = unsafe { raw::call(libc::SYS_execve, arguments) }.err().unwrap_or(0);
-        let seen = Failed { step: Step::Exec, candidate: index, errno };
+        let errno = unsafe { raw_syscalls::call(libc::SYS_execve, arguments) }.err().unwrap_or(0);
+        let seen = ChildFailure { step: SpawnStep::Exec, candidate: index, errno };
         match errno {
             libc::ENOENT | libc::ENOTDIR => {}
             libc::EACCES => closest = seen,

@@ -3,7 +3,7 @@
 use super::{Environment, Plan};
 use crate::process_tag::ProcessTag;
 use proctor_core::name::RunId;
-use proctor_core::record::BootId;
+use proctor_core::record_encoding::BootId;
 use proctor_core::spec::Resource;
 use std::ffi::CString;
 use std::io;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const MAX_CANDIDATES: usize = 255;
 
 /// A plan in the form the child can use.
-pub(super) struct Prepared {
+pub(super) struct PreparedPlan {
     pub(super) candidates: Vec<CString>,
     pub(super) working_dir: CString,
     pub(super) argv: Pointers,
@@ -95,7 +95,7 @@ impl Pointers {
         let own = Strings::new(own.iter().map(String::as_str))?;
         let shown = shared.pointers().enumerate();
         let shown = shown.filter(|(index, _)| hidden.binary_search(index).is_err());
-        let Spare(mut pointers) = spare().pop().unwrap_or_default();
+        let SpareArray(mut pointers) = spare().pop().unwrap_or_default();
         pointers.extend(shown.map(|(_, pointer)| pointer).chain(own.pointers()));
         pointers.push(ptr::null());
         Ok(Pointers { _strings: [shared.clone(), own], pointers })
@@ -109,20 +109,20 @@ impl Drop for Pointers {
         let mut spare = spare();
         if spare.len() < KEPT {
             self.pointers.clear();
-            spare.push(Spare(std::mem::take(&mut self.pointers)));
+            spare.push(SpareArray(std::mem::take(&mut self.pointers)));
         }
     }
 }
 
 /// An array without pointers.
 #[derive(Default)]
-struct Spare(Vec<*const libc::c_char>);
+struct SpareArray(Vec<*const libc::c_char>);
 
 // SAFETY: it is empty, so nothing can be reached through it.
-unsafe impl Send for Spare {}
+unsafe impl Send for SpareArray {}
 
-fn spare() -> MutexGuard<'static, Vec<Spare>> {
-    static SPARE: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
+fn spare() -> MutexGuard<'static, Vec<SpareArray>> {
+    static SPARE: Mutex<Vec<SpareArray>> = Mutex::new(Vec::new());
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -131,8 +131,8 @@ pub(super) fn forget_spares() {
     *spare() = Vec::new();
 }
 
-impl Prepared {
-    pub(super) fn new(plan: &Plan<'_>, passed: &[OwnedFd]) -> io::Result<Prepared> {
+impl PreparedPlan {
+    pub(super) fn new(plan: &Plan<'_>, passed: &[OwnedFd]) -> io::Result<PreparedPlan> {
         let Environment { shared, hidden, own } = plan.environment;
         let program =
             plan.program().filter(|p| !p.is_empty()).ok_or(io::ErrorKind::InvalidInput)?;
@@ -141,7 +141,7 @@ impl Prepared {
             let rlimit = libc::rlimit { rlim_cur: value(limit.soft), rlim_max: value(limit.hard) };
             (resource(limit.resource), rlimit)
         });
-        Ok(Prepared {
+        Ok(PreparedPlan {
             candidates: candidates(program, &plan.environment)?,
             working_dir: CString::new(plan.working_dir)?,
             argv: Pointers::new(&Strings::default(), &[], plan.argv)?,

@@ -12,7 +12,7 @@ unsafe impl Send for Stack {}
 
 /// Stacks that were mapped together. A thousand services started at once need hundreds of stacks,
 /// and each separate mapping makes the kernel's list longer for every process that shares it.
-struct Shelf {
+struct StackPool {
     base: *mut libc::c_void,
     /// A bit for each unused stack.
     free: u32,
@@ -21,24 +21,24 @@ struct Shelf {
 }
 
 // SAFETY: as above.
-unsafe impl Send for Shelf {}
+unsafe impl Send for StackPool {}
 
-static SHELVES: Mutex<Vec<Shelf>> = Mutex::new(Vec::new());
+static SHELVES: Mutex<Vec<StackPool>> = Mutex::new(Vec::new());
 
-impl Shelf {
+impl StackPool {
     const STACKS: usize = 32;
-    const SIZE: usize = Shelf::STACKS * Stack::PLACE;
+    const SIZE: usize = StackPool::STACKS * Stack::PLACE;
     const ALL_FREE: u32 = u32::MAX;
     /// Number of used stacks kept for the next children.
     const FEW: u32 = 4;
 
-    fn map() -> Option<Shelf> {
+    fn map() -> Option<StackPool> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: new memory at an address that the kernel chooses.
         let base =
-            unsafe { libc::mmap(std::ptr::null_mut(), Shelf::SIZE, protection, flags, -1, 0) };
-        (base != libc::MAP_FAILED).then_some(Shelf { base, free: Shelf::ALL_FREE, used: 0 })
+            unsafe { libc::mmap(std::ptr::null_mut(), StackPool::SIZE, protection, flags, -1, 0) };
+        (base != libc::MAP_FAILED).then_some(StackPool { base, free: StackPool::ALL_FREE, used: 0 })
     }
 
     /// Takes an unused stack.
@@ -56,7 +56,7 @@ impl Shelf {
 
     fn put_back(&mut self, stack: &Stack) -> bool {
         let distance = (stack.base as usize).wrapping_sub(self.base as usize);
-        let here = distance < Shelf::SIZE;
+        let here = distance < StackPool::SIZE;
         if here {
             self.free |= 1 << (distance / Stack::PLACE);
         }
@@ -65,7 +65,7 @@ impl Shelf {
 
     fn unmap(&self) {
         // SAFETY: mapped by `map`, and no stack in it is in use.
-        unsafe { libc::munmap(self.base, Shelf::SIZE) };
+        unsafe { libc::munmap(self.base, StackPool::SIZE) };
     }
 }
 
@@ -88,10 +88,10 @@ impl Stack {
 
     pub(super) fn take() -> Option<Stack> {
         let mut shelves = SHELVES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stack) = shelves.iter_mut().rev().find_map(Shelf::take) {
+        if let Some(stack) = shelves.iter_mut().rev().find_map(StackPool::take) {
             return Some(stack);
         }
-        let mut shelf = Shelf::map()?;
+        let mut shelf = StackPool::map()?;
         let stack = shelf.take();
         shelves.push(shelf);
         stack
@@ -107,8 +107,9 @@ impl Drop for Stack {
     fn drop(&mut self) {
         let mut shelves = SHELVES.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(at) = shelves.iter_mut().position(|shelf| shelf.put_back(self)) else { return };
-        let Shelf { free, used, .. } = shelves[at];
-        if free == Shelf::ALL_FREE && (shelves.len() > 1 || used.count_ones() > Shelf::FEW) {
+        let StackPool { free, used, .. } = shelves[at];
+        if free == StackPool::ALL_FREE && (shelves.len() > 1 || used.count_ones() > StackPool::FEW)
+        {
             shelves.swap_remove(at).unmap();
         }
     }
@@ -133,7 +134,7 @@ mod tests {
         assert!(SHELVES.lock().unwrap().len() >= 4);
         drop(stacks);
         // Other tests of this process have children too, and with them a shelf or two.
-        let unused = |shelf: &&Shelf| shelf.free == Shelf::ALL_FREE;
+        let unused = |shelf: &&StackPool| shelf.free == StackPool::ALL_FREE;
         assert!(SHELVES.lock().unwrap().iter().filter(unused).count() <= 1);
     }
 

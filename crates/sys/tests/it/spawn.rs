@@ -2,7 +2,7 @@
 
 use proctor_core::lifecycle::Exit;
 use proctor_core::name::RunId;
-use proctor_core::record::Identity;
+use proctor_core::record_encoding::Identity;
 use proctor_sys::spawn::{Environment, Outcome, Plan, Record, Spawned, Strings, spawn};
 use std::fs::File;
 use std::io::Read;
@@ -42,7 +42,7 @@ fn run(argv: &[&str], environment: &[&str], working_dir: &str) -> (Outcome, Stri
         record: None,
         cgroup: None,
         tag: None,
-        boot: proctor_sys::boot::id(),
+        boot: proctor_sys::boot_id::id(),
     })
     .unwrap();
     drop(writer);
@@ -118,7 +118,7 @@ fn the_record_names_the_process_before_its_program_runs() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-    assert!(proctor_sys::file::try_lock(&file).unwrap());
+    assert!(proctor_sys::small_file::try_lock(&file).unwrap());
     let null = File::options().read(true).write(true).open("/dev/null").unwrap();
     let argv = ["/bin/sleep".to_owned(), "60".to_owned()];
     let mut spawned = spawn(&Plan {
@@ -137,7 +137,7 @@ fn the_record_names_the_process_before_its_program_runs() {
         record: Some(Record { file: &file, offset: 100, run: RunId(7) }),
         cgroup: None,
         tag: None,
-        boot: proctor_sys::boot::id(),
+        boot: proctor_sys::boot_id::id(),
     })
     .unwrap();
     assert_eq!(outcome(&mut spawned), Outcome::Running);
@@ -147,7 +147,7 @@ fn the_record_names_the_process_before_its_program_runs() {
     assert_eq!((identity.run, identity.pid), (RunId(7), spawned.pid));
     drop(file);
     let again = File::open(&path).unwrap();
-    assert!(proctor_sys::file::try_lock(&again).unwrap(), "exec has let go of the lock");
+    assert!(proctor_sys::small_file::try_lock(&again).unwrap(), "exec has let go of the lock");
     let process = proctor_sys::process::Process::recognise(&identity).expect("it is recognised");
     let score = std::fs::read_to_string(format!("/proc/{}/oom_score_adj", spawned.pid)).unwrap();
     assert_eq!(score.trim(), "500");
@@ -178,7 +178,7 @@ fn a_child_whose_keeper_is_gone_says_by_its_exit_that_it_could_not_run() {
         record: None,
         cgroup: None,
         tag: None,
-        boot: proctor_sys::boot::id(),
+        boot: proctor_sys::boot_id::id(),
     })
     .unwrap();
     let pid = spawned.pid;

@@ -25,7 +25,7 @@ const LINES: usize = 100;
 const LINE: usize = 120;
 
 /// Minimum number of repetitions, however slow.
-const LEAST: usize = 5;
+const MIN_TURNS: usize = 5;
 
 /// A server whose program is started for one conversation.
 pub(crate) struct Server {
@@ -134,7 +134,7 @@ impl Mcp<'_> {
 pub(crate) fn again(plan: &Plan, mut once: impl FnMut() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
     let mut done = 0;
-    while done < LEAST || (done < plan.commands && begin.elapsed() < plan.patience) {
+    while done < MIN_TURNS || (done < plan.commands && begin.elapsed() < plan.patience) {
         once()?;
         done += 1;
     }

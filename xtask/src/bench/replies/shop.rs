@@ -30,7 +30,7 @@ const LINES: usize = 400;
 const AGO: usize = 30;
 
 /// More time than `site` needs to be ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Shop {
     pub(super) folder: PathBuf,
@@ -71,7 +71,7 @@ impl Shop {
     pub(super) fn wait(&self) -> Result<()> {
         let begin = Instant::now();
         while !self.is_ready() {
-            ensure!(begin.elapsed() < PATIENCE, "the dev server does not get ready");
+            ensure!(begin.elapsed() < REPLY_TIMEOUT, "the dev server does not get ready");
             interrupt::pause(interrupt::LOOK)?;
         }
         interrupt::pause(Duration::from_secs(1))

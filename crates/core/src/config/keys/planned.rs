@@ -4,7 +4,7 @@
 
 use super::Scope;
 
-pub(in super::super) struct Planned {
+pub(in super::super) struct UnsupportedKey {
     /// The block of the key; `None` at the level of `scope`.
     pub block: Option<&'static str>,
     pub name: &'static str,
@@ -21,22 +21,27 @@ pub(in super::super) enum Status {
     Instead(&'static str),
 }
 
-const fn planned(name: &'static str, scope: Scope, what: &'static str) -> Planned {
-    Planned { block: None, name, scope, status: Status::Later(what) }
+const fn planned(name: &'static str, scope: Scope, what: &'static str) -> UnsupportedKey {
+    UnsupportedKey { block: None, name, scope, status: Status::Later(what) }
 }
 
-const fn instead(name: &'static str, scope: Scope, hint: &'static str) -> Planned {
-    Planned { block: None, name, scope, status: Status::Instead(hint) }
+const fn instead(name: &'static str, scope: Scope, hint: &'static str) -> UnsupportedKey {
+    UnsupportedKey { block: None, name, scope, status: Status::Instead(hint) }
 }
 
-const fn probe(name: &'static str, what: &'static str) -> Planned {
-    Planned { block: Some("health_check"), name, scope: Scope::Both, status: Status::Later(what) }
+const fn probe(name: &'static str, what: &'static str) -> UnsupportedKey {
+    UnsupportedKey {
+        block: Some("health_check"),
+        name,
+        scope: Scope::Both,
+        status: Status::Later(what),
+    }
 }
 
 /// The help for keys that people use for commands around a restart.
 const WORKFLOW: &str = "commands around a restart are given with it: `proctor custom-restart NAME --pre-command COMMAND`";
 
-const PLANNED: &[Planned] = &[
+const PLANNED: &[UnsupportedKey] = &[
     instead("tcp", Scope::Supervisor, "set 'port' and 'host' for TCP control"),
     instead(
         "mcp",
@@ -77,6 +82,6 @@ pub(in super::super) fn find(
     block: Option<&str>,
     name: &str,
     here: Scope,
-) -> Option<&'static Planned> {
+) -> Option<&'static UnsupportedKey> {
     PLANNED.iter().find(|it| it.block == block && it.name == name && it.scope.allows(here))
 }

@@ -273,7 +273,7 @@ pub(in super::super) const KEYS: &[Key] = &[
     key(
         "max_restarts",
         Scope::Both,
-        Kind::Count { max: RestartSpec::MOST_RESTARTS as i64 },
+        Kind::Count { max: RestartSpec::MAX_RESTARTS as i64 },
         Absent::Value("10"),
         "Maximum number of restarts after crashes within `restart.window`, or `unlimited`. Beyond it the service has failed.",
         "5",

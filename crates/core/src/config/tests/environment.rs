@@ -1,7 +1,7 @@
 //! Environment: variables, files, their order, and `${VAR}` everywhere.
 
 use super::{config, problems, service, with_key};
-use crate::config::{Surroundings, parse};
+use crate::config::{ConfigContext, parse};
 
 fn check(block: &str, want: &[&str]) {
     let definition = service(&format!("command: serve\n{block}"));
@@ -195,7 +195,7 @@ fn env_files_set_no_secret_of_proctor_and_env_does() {
         "DEPLOY" | "HOME" => Some("is-the-token".to_owned()),
         _ => None,
     };
-    let around = Surroundings { base_dir: "/srv/app", var: &var, read: &read };
+    let around = ConfigContext { base_dir: "/srv/app", var: &var, read: &read };
     let text = "supervisor:
   security: { authentication: { token: \"${DEPLOY}\" }, execute: { allowed: [\"${HOME}/x\"] } }
   services: { a: { command: x, env_file: a.env, env: { PROCTOR_TOKEN: mine } } }";

@@ -1,15 +1,15 @@
 //! Listeners: file, variables, defaults and refused values.
 
 use super::{around, config, lines};
-use crate::config::listen::{Listeners, Place, Tls};
-use crate::config::{Surroundings, parse};
+use crate::config::listen::{ListenAddress, Listeners, Tls};
+use crate::config::{ConfigContext, parse};
 
 fn file(keys: &str) -> String {
     format!("supervisor:\n  {keys}\n  services: {{}}\n")
 }
 
-fn at(text: &str) -> Place {
-    Place::At(text.parse().unwrap())
+fn at(text: &str) -> ListenAddress {
+    ListenAddress::At(text.parse().unwrap())
 }
 
 fn refused(keys: &str) -> Vec<String> {
@@ -22,7 +22,7 @@ fn listeners_are_on_this_machine_unless_told_otherwise() {
     assert_eq!((listeners.tcp, listeners.http.place), (at("127.0.0.1:8081"), at("127.0.0.1:3001")));
     assert_eq!(listeners.http.tls, None);
     let listeners = config(&file("port: off\n  http: { host: localhost, port: 0 }")).listeners;
-    assert_eq!((listeners.tcp, listeners.http.place), (Place::Off, at("127.0.0.1:0")));
+    assert_eq!((listeners.tcp, listeners.http.place), (ListenAddress::Off, at("127.0.0.1:0")));
     let tls = "http: { host: '::', tls: { cert: c.pem, key: /k.pem }, allowed_hosts: [a.org, '[::1]'], \
                allowed_origins: ['https://b.org:1'] }";
     let http = config(&file(tls)).listeners.http;
@@ -79,11 +79,11 @@ fn variables_lie_over_the_file() {
         "SUPERVISOR_PORT" => Some("off".into()),
         _ => None,
     };
-    let around = Surroundings { base_dir: "/", var: &var, read: &|_| Err("none".into()) };
+    let around = ConfigContext { base_dir: "/", var: &var, read: &|_| Err("none".into()) };
     let config = parse("proctor.yaml", &file("port: 1\n  http: { port: 2 }"), &around).unwrap();
     assert_eq!(
         (config.listeners.tcp, config.listeners.http.place),
-        (Place::Off, at("127.0.0.1:4000"))
+        (ListenAddress::Off, at("127.0.0.1:4000"))
     );
     let shown: Vec<String> = config
         .settings

@@ -12,7 +12,7 @@ mod shape;
 mod shown;
 
 use super::own_secrets::OwnSecrets;
-use super::{Config, Problem, ServiceDef, Surroundings, parse, parse_service};
+use super::{Config, ConfigContext, Problem, ServiceDef, parse, parse_service};
 
 /// Variables and files that exist in these tests.
 fn variable(name: &str) -> Option<String> {
@@ -40,8 +40,8 @@ fn read(path: &str) -> Result<String, String> {
     }
 }
 
-fn around() -> Surroundings<'static> {
-    Surroundings { base_dir: "/srv/app", var: &variable, read: &read }
+fn around() -> ConfigContext<'static> {
+    ConfigContext { base_dir: "/srv/app", var: &variable, read: &read }
 }
 
 fn config(text: &str) -> Config {

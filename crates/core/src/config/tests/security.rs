@@ -1,14 +1,14 @@
 //! Permissions: file, variables, defaults and refused values.
 
 use super::{around, config, lines};
-use crate::access::{Role, Strangers};
+use crate::access::{AnonymousAccess, Role};
+use crate::assistant_policy::{AssistantAccess, AssistantLimits, Control};
 use crate::config::backups::Backups;
 use crate::config::execute::Execute;
 use crate::config::git::Git;
 use crate::config::mcp::Mcp;
 use crate::config::security::{Audit, ConfiguredToken, Security};
-use crate::config::{Surroundings, parse};
-use crate::hands::{Assistants, Control, Reach};
+use crate::config::{ConfigContext, parse};
 use crate::time::Millis;
 
 fn file(keys: &str) -> String {
@@ -23,12 +23,12 @@ fn refused(keys: &str) -> Vec<String> {
 fn a_file_that_says_nothing_lets_the_owner_read_without_a_token() {
     let security = config(&file("x-nothing: 1")).security;
     let expected = Security {
-        strangers: Strangers::Read,
+        strangers: AnonymousAccess::Read,
         token: None,
         allowed: None,
         execute: Execute::NOTHING,
         mcp: Mcp {
-            reach: Reach::USUAL,
+            reach: AssistantLimits::USUAL,
             toolsets: ["processes", "logs", "files", "git"][..].into(),
         },
         audit: Audit { reads: false, max_size: 16 << 20, max_files: 64 },
@@ -52,9 +52,9 @@ fn strangers_tokens_and_commands_are_as_the_file_says() {
         let keys = format!("security: {{ authentication: {{ {keys} }} }}");
         assert_eq!(config(&file(&keys)).security.strangers, strangers, "{keys}");
     };
-    check("enabled: true", Strangers::Read);
-    check("enabled: false", Strangers::All);
-    check("anonymous_read: false", Strangers::Nothing);
+    check("enabled: true", AnonymousAccess::Read);
+    check("enabled: false", AnonymousAccess::All);
+    check("anonymous_read: false", AnonymousAccess::Nothing);
     let keys = "security: { allowed_commands: [restart, service.stop, status], audit: { reads: true, max_size: 1M }, \
                 authentication: { token: 12345678 } }";
     let security = config(&file(keys)).security;
@@ -82,7 +82,7 @@ fn assistants_may_do_and_are_offered_what_the_file_says() {
     let check = |keys: &str, role, control, toolsets: &[&str]| {
         let mcp = config(&file(&format!("mcp: {{ {keys} }}"))).security.mcp;
         let found = (mcp.reach, mcp.toolsets.as_ref());
-        assert_eq!(found, (Reach { role, control }, toolsets), "{keys}");
+        assert_eq!(found, (AssistantLimits { role, control }, toolsets), "{keys}");
     };
     let usual = &["processes", "logs", "files", "git"];
     check("role: viewer", Role::Viewer, Control::All, usual);
@@ -101,10 +101,11 @@ fn assistants_may_do_and_are_offered_what_the_file_says() {
 #[test]
 fn what_assistants_may_do_with_a_service_is_its_own_or_the_supervisors() {
     let text = "supervisor:\n  assistants: view\n  services:\n    a: { command: x }\n    b: { command: x, assistants: control }\n";
-    let found: Vec<Assistants> = config(text).services.iter().map(|it| it.assistants).collect();
-    assert_eq!(found, [Assistants::View, Assistants::Control]);
+    let found: Vec<AssistantAccess> =
+        config(text).services.iter().map(|it| it.assistants).collect();
+    assert_eq!(found, [AssistantAccess::View, AssistantAccess::Control]);
     let text = "services: { a: { command: x } }";
-    assert_eq!(config(text).services[0].assistants, Assistants::Control);
+    assert_eq!(config(text).services[0].assistants, AssistantAccess::Control);
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn a_token_is_in_no_message_and_no_setting() {
     assert!(message.contains("environment SUPERVISOR_TOKEN: found '***'"), "{message}");
     assert!(!message.contains("hunter2"), "{message}");
     let var = |name: &str| (name == "SUPERVISOR_TOKEN").then(|| "opensesame".to_string());
-    let around = Surroundings { base_dir: "/", var: &var, read: &|_| Err("none".into()) };
+    let around = ConfigContext { base_dir: "/", var: &var, read: &|_| Err("none".into()) };
     let text = file("security: { authentication: { token: of-the-file } }");
     let config = parse("proctor.yaml", &text, &around).unwrap();
     assert_eq!(config.security.token, Some(ConfiguredToken("opensesame".into())));

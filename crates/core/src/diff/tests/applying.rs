@@ -1,25 +1,27 @@
 //! Where hunks match, and the reports about those that do not.
 
-use super::super::{Applied, Effort, How, Outcome, Reading, apply, apply_with, parse};
+use super::super::{
+    Applied, ComparisonBudget, HunkOutcome, MatchMode, Reading, apply, apply_with, parse,
+};
 
 /// One line for each word.
 fn text(words: &str) -> String {
     words.split(' ').filter(|word| !word.is_empty()).map(|word| format!("{word}\n")).collect()
 }
 
-fn applied(content: &str, hunks: &str, how: How) -> Result<Applied, Vec<Outcome>> {
-    let exact = how == How::AsGit || how == How::default();
+fn applied(content: &str, hunks: &str, how: MatchMode) -> Result<Applied, Vec<HunkOutcome>> {
+    let exact = how == MatchMode::AsGit || how == MatchMode::default();
     let reading = if exact { Reading::Strict } else { Reading::Lenient };
     let diff = format!("--- f\n+++ f\n{hunks}");
     let patches = parse(diff.as_bytes(), reading).unwrap();
     apply(content.as_bytes(), &patches[0].hunks, how)
 }
 
-const ANY_ENDS: How = How::AsPatch { fuzz: 0, any_ends: true };
+const ANY_ENDS: MatchMode = MatchMode::AsPatch { fuzz: 0, any_ends: true };
 
 #[track_caller]
 fn check(content: &str, hunks: &str, fuzz: usize, expected: Option<&str>) -> Option<Applied> {
-    let found = applied(&text(content), hunks, How::AsPatch { fuzz, any_ends: false }).ok();
+    let found = applied(&text(content), hunks, MatchMode::AsPatch { fuzz, any_ends: false }).ok();
     let shown = found.as_ref().map(|found| String::from_utf8(found.content.clone()).unwrap());
     assert_eq!(shown, expected.map(text), "{content} {hunks}");
     found
@@ -93,7 +95,7 @@ fn ends_of_lines_are_kept_where_they_may_differ() {
     }
     let found = applied("a\nb", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", how).unwrap();
     assert_eq!(found.content, b"a\nb\nc\n");
-    assert!(applied("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", How::default()).is_err());
+    assert!(applied("a\r\nb\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", MatchMode::default()).is_err());
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn a_line_without_an_end_before_an_empty_one_keeps_it() {
 
 #[track_caller]
 fn check_as_git(content: &str, hunks: &str, expected: Option<&str>) {
-    let found = applied(content, hunks, How::AsGit).ok();
+    let found = applied(content, hunks, MatchMode::AsGit).ok();
     let found = found.map(|found| String::from_utf8(found.content).unwrap());
     assert_eq!(found.as_deref(), expected, "{content:?} {hunks}");
 }
@@ -179,13 +181,13 @@ fn as_git_has_it_only_the_last_line_of_a_file_has_no_end() {
 #[test]
 fn each_hunk_that_does_not_fit_says_where_it_comes_nearest() {
     let hunks = format!("@@ -1 +1 @@\n-1\n+one\n{CHANGE}@@ -9,2 +9,2 @@\n y\n-z\n+Z\n");
-    let outcomes = applied(&text("1 2 c X e 6 7"), &hunks, How::default()).unwrap_err();
-    assert!(matches!(outcomes[0], Outcome::Fits(_)));
-    let Outcome::Misses(missed) = &outcomes[1] else { panic!("{outcomes:?}") };
+    let outcomes = applied(&text("1 2 c X e 6 7"), &hunks, MatchMode::default()).unwrap_err();
+    assert!(matches!(outcomes[0], HunkOutcome::Fits(_)));
+    let HunkOutcome::Misses(missed) = &outcomes[1] else { panic!("{outcomes:?}") };
     let near = missed.nearest.as_ref().unwrap();
     assert_eq!((missed.line, near.line, near.same, near.of, near.differs), (Some(3), 3, 2, 3, 4));
     assert_eq!((near.expected.as_slice(), near.found.as_deref()), (&b"d\n"[..], Some(&b"X\n"[..])));
-    let Outcome::Misses(missed) = &outcomes[2] else { panic!("{outcomes:?}") };
+    let HunkOutcome::Misses(missed) = &outcomes[2] else { panic!("{outcomes:?}") };
     assert_eq!((missed.line, &missed.nearest), (Some(9), &None));
 }
 
@@ -201,7 +203,7 @@ fn any_number_of_a_line_is_looked_for_in_as_many_lines_as_there_are() {
 #[test]
 fn of_very_many_hunks_that_do_not_fit_some_are_told() {
     let hunks = "@@ -1,1 +1,1 @@\n-no\n+yes\n".repeat(1000);
-    let missed = applied(&text("a b c"), &hunks, How::default()).unwrap_err();
+    let missed = applied(&text("a b c"), &hunks, MatchMode::default()).unwrap_err();
     assert_eq!(missed.len(), 100);
 }
 
@@ -217,16 +219,16 @@ fn hunks_are_looked_for_elsewhere_until_the_effort_is_spent() {
     let diff = [hunk(10, 11), hunk(20, 501), hunk(120, 601), hunk(200, 901)].concat();
     let patches = parse(format!("--- f\n+++ f\n{diff}").as_bytes(), Reading::Strict).unwrap();
     let check = |away: usize, expected: [Option<usize>; 4]| {
-        let mut effort = Effort { away, ..Effort::default() };
-        let how = How::default();
+        let mut effort = ComparisonBudget { away, ..ComparisonBudget::default() };
+        let how = MatchMode::default();
         let outcomes = match apply_with(content.as_bytes(), &patches[0].hunks, how, &mut effort) {
-            Ok(applied) => applied.hunks.into_iter().map(Outcome::Fits).collect(),
+            Ok(applied) => applied.hunks.into_iter().map(HunkOutcome::Fits).collect(),
             Err(outcomes) => outcomes,
         };
         for (outcome, expected) in outcomes.iter().zip(expected) {
             match outcome {
-                Outcome::Fits(fitted) => assert_eq!(Some(fitted.line), expected, "{away}"),
-                Outcome::Misses(missed) => {
+                HunkOutcome::Fits(fitted) => assert_eq!(Some(fitted.line), expected, "{away}"),
+                HunkOutcome::Misses(missed) => {
                     assert!(missed.spent && expected.is_none(), "{missed:?}")
                 }
             }
@@ -237,6 +239,7 @@ fn hunks_are_looked_for_elsewhere_until_the_effort_is_spent() {
     assert!((100..300).contains(&left), "{left}");
     assert_eq!(check(600, [Some(10), Some(500), Some(600), None]), 0);
     assert_eq!(check(0, [Some(10), None, None, None]), 0);
-    let nowhere = applied(&text("a b c"), "@@ -1 +1 @@\n-no\n+x\n", How::default()).unwrap_err();
-    assert!(matches!(&nowhere[..], [Outcome::Misses(missed)] if !missed.spent));
+    let nowhere =
+        applied(&text("a b c"), "@@ -1 +1 @@\n-no\n+x\n", MatchMode::default()).unwrap_err();
+    assert!(matches!(&nowhere[..], [HunkOutcome::Misses(missed)] if !missed.spent));
 }

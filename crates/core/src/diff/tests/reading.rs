@@ -1,9 +1,9 @@
 //! Diffs written by other programs, by people, and by chance.
 
-use super::super::{BadDiff, Hunk, Line, Patch, Reading, Relation, Sign, parse};
+use super::super::{BadDiff, DiffLine, Hunk, Patch, Reading, Relation, Sign, parse};
 
 fn hunk(old: usize, new: usize, lines: &[&str]) -> Hunk {
-    let line = |text: &&str| Line {
+    let line = |text: &&str| DiffLine {
         sign: match text.as_bytes()[0] {
             b'-' => Sign::Gone,
             b'+' => Sign::New,

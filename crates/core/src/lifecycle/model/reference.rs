@@ -40,12 +40,12 @@ enum Fact {
         stable: bool,
         last: LastExit,
     },
-    Rests(Rest),
+    Rests(IdleState),
 }
 
 /// The state of a service without a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Rest {
+enum IdleState {
     Down,
     Failed,
     Waits { until: Mono },
@@ -77,7 +77,7 @@ pub(super) struct Reference {
 
 impl Reference {
     pub(super) fn new(now: Now, restart: RestartSpec, grace: Millis) -> Reference {
-        let story = vec![(now, Fact::Rests(Rest::Down))];
+        let story = vec![(now, Fact::Rests(IdleState::Down))];
         Reference { restart, grace, wish: Wish::Down, story, since: now.wall }
     }
 
@@ -185,15 +185,15 @@ impl Reference {
             };
         }
         match self.last_rest() {
-            Rest::Down => "down",
-            Rest::Failed => "failed",
-            Rest::Waits { .. } => "backoff",
-            Rest::Cools { .. } => "cooling",
+            IdleState::Down => "down",
+            IdleState::Failed => "failed",
+            IdleState::Waits { .. } => "backoff",
+            IdleState::Cools { .. } => "cooling",
         }
     }
 
     /// The resting state, if there is no run.
-    fn last_rest(&self) -> Rest {
+    fn last_rest(&self) -> IdleState {
         let found =
             self.story.iter().rev().find_map(|(_, fact)| {
                 if let Fact::Rests(rest) = fact { Some(*rest) } else { None }
@@ -207,8 +207,8 @@ impl Reference {
             return killed.or_else(|| self.stop_began().map(|at| at.plus(self.grace)));
         }
         match self.last_rest() {
-            Rest::Waits { until } | Rest::Cools { until } => Some(until),
-            Rest::Down | Rest::Failed => None,
+            IdleState::Waits { until } | IdleState::Cools { until } => Some(until),
+            IdleState::Down | IdleState::Failed => None,
         }
     }
 
@@ -256,7 +256,7 @@ impl Reference {
         match self.phase() {
             "starting" | "up" => self.begin_stop(now, Because::Person),
             "stopping" => Vec::new(),
-            _ => self.rest(now, Rest::Down),
+            _ => self.rest(now, IdleState::Down),
         }
     }
 
@@ -327,13 +327,13 @@ impl Reference {
         let began = |because| self.moment(|fact| *fact == Fact::StopBegan(because)).is_some();
         let (by_person, by_probe) = (overruled || began(Because::Person), began(Because::Probe));
         let good = !by_probe && exit.is_success(&self.restart.success_codes);
-        let left = if good { Rest::Down } else { Rest::Failed };
+        let left = if good { IdleState::Down } else { IdleState::Failed };
         let last = LastExit { run, at: now.wall, exit: exit.clone() };
         self.note(now, Fact::Ended { stable: self.was_stable(), last });
         let least = if short(&exit) { 250 } else { 0 };
         let mut actions = vec![Action::Ended { run, exit }];
         let more = match (self.wish, self.restart.policy) {
-            (Wish::Down, _) => self.rest(now, Rest::Down),
+            (Wish::Down, _) => self.rest(now, IdleState::Down),
             (Wish::Up | Wish::Once, _) if by_person => self.spawn(now, Spawner::Person),
             (Wish::Once, _) => {
                 self.wish = Wish::Down;
@@ -354,7 +354,7 @@ impl Reference {
         }
     }
 
-    fn rest(&mut self, now: Now, rest: Rest) -> Vec<Action> {
+    fn rest(&mut self, now: Now, rest: IdleState) -> Vec<Action> {
         self.note(now, Fact::Rests(rest));
         Vec::new()
     }
@@ -365,8 +365,8 @@ impl Reference {
         let recent = self.crash_restarts().iter().filter(in_window).count();
         if self.restart.max_restarts.is_some_and(|most| recent >= most as usize) {
             let cools =
-                self.restart.cool_off.map(|wait| Rest::Cools { until: now.mono.plus(wait) });
-            return self.rest(now, cools.unwrap_or(Rest::Failed));
+                self.restart.cool_off.map(|wait| IdleState::Cools { until: now.mono.plus(wait) });
+            return self.rest(now, cools.unwrap_or(IdleState::Failed));
         }
         let longest = self.wait();
         let shortest = ((longest as f64 * (1.0 - self.restart.jitter)) as u64).max(least);
@@ -374,14 +374,14 @@ impl Reference {
         let chosen = deadline.map_or(0, |at| at.since(now.mono).0);
         assert!((shortest..=longest).contains(&chosen), "{chosen}: not {shortest} to {longest}");
         let until = now.mono.plus(Millis(chosen));
-        self.rest(now, Rest::Waits { until });
+        self.rest(now, IdleState::Waits { until });
         if chosen == 0 { self.spawn(now, Spawner::Crash) } else { Vec::new() }
     }
 
     /// The wait without its random part: it grows with each restart since the last stable run.
     fn wait(&self) -> u64 {
         let fresh = |fact: &Fact| matches!(fact, Fact::Forgiven | Fact::Ended { stable: true, .. });
-        let waits = |fact: &Fact| matches!(fact, Fact::Rests(Rest::Waits { .. }));
+        let waits = |fact: &Fact| matches!(fact, Fact::Rests(IdleState::Waits { .. }));
         let before = self.after(fresh).iter().filter(|(_, fact)| waits(fact)).count();
         let mut ladder = self.restart.delay.map_or(vec![0.0, 250.0], |delay| vec![delay.0 as f64]);
         while ladder.len() <= before {

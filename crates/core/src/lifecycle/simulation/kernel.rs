@@ -18,7 +18,7 @@ const HANDS: u64 = 500;
 const PROBE: u64 = 30 * SECOND;
 
 #[derive(Debug, Clone)]
-pub(super) enum Happening {
+pub(super) enum KernelEvent {
     /// The main process exits; the rest of its tree stays.
     MainEnds {
         service: usize,
@@ -99,7 +99,7 @@ pub(super) struct Kernel {
     pub(super) trees: Vec<Option<Tree>>,
     /// The newest run of each service that has a process: its run record.
     pub(super) records: Vec<RunId>,
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: BTreeMap<(u64, u64), KernelEvent>,
     order: u64,
 }
 
@@ -127,13 +127,13 @@ impl Kernel {
         at < DAY
     }
 
-    pub(super) fn after(&mut self, wait: u64, happening: Happening) {
+    pub(super) fn after(&mut self, wait: u64, happening: KernelEvent) {
         self.order += 1;
         self.queue.insert((self.clock + wait, self.order), happening);
     }
 
     /// Removes the next event and advances the clock to it.
-    pub(super) fn next(&mut self) -> Option<Happening> {
+    pub(super) fn next(&mut self) -> Option<KernelEvent> {
         let ((at, _), happening) = self.queue.pop_first()?;
         self.clock = at;
         Some(happening)
@@ -143,14 +143,14 @@ impl Kernel {
     fn report(&mut self, service: usize, event: Event) {
         if let Some(keeper) = self.keeper {
             let wait = self.random.below(5000);
-            self.after(wait, Happening::Report { keeper, service, event });
+            self.after(wait, KernelEvent::Report { keeper, service, event });
         }
     }
 
     /// Lets the living keeper begin an action.
     pub(super) fn set_about(&mut self, service: usize, action: Action) {
         if let Some(keeper) = self.keeper {
-            self.after(HANDS, Happening::Perform { keeper, service, action });
+            self.after(HANDS, KernelEvent::Perform { keeper, service, action });
         }
     }
 
@@ -199,9 +199,9 @@ impl Kernel {
         self.after(
             life,
             if hangs {
-                Happening::Hangs { service, run }
+                KernelEvent::Hangs { service, run }
             } else {
-                Happening::MainEnds { service, run, exit }
+                KernelEvent::MainEnds { service, run, exit }
             },
         );
     }
@@ -214,9 +214,9 @@ impl Kernel {
         let Some(temper) = self.tree(service, run).map(|tree| tree.temper) else { return };
         let wait = self.random.below(2 * SECOND);
         if temper < OBEYS {
-            self.after(wait, Happening::TreeEnds { service, run, but: 0 });
+            self.after(wait, KernelEvent::TreeEnds { service, run, but: 0 });
         } else if temper < LEAVES_OTHERS {
-            self.after(wait, Happening::MainEnds { service, run, exit: Exit::Code(0) });
+            self.after(wait, KernelEvent::MainEnds { service, run, exit: Exit::Code(0) });
         }
     }
 
@@ -227,7 +227,7 @@ impl Kernel {
         }
         let wait = self.random.below(SECOND / 5);
         let but = u32::from(self.random.one_in(10));
-        self.after(wait, Happening::TreeEnds { service, run, but });
+        self.after(wait, KernelEvent::TreeEnds { service, run, but });
     }
 
     pub(super) fn main_ends(&mut self, service: usize, run: RunId, exit: Exit) {
@@ -260,7 +260,7 @@ impl Kernel {
     pub(super) fn hangs(&mut self, service: usize, run: RunId) {
         if self.tree(service, run).is_some_and(|tree| tree.main) {
             self.report(service, Event::Unhealthy { run });
-            self.after(PROBE, Happening::Hangs { service, run });
+            self.after(PROBE, KernelEvent::Hangs { service, run });
         }
     }
 }

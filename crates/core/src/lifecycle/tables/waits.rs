@@ -287,7 +287,7 @@ fn a_delay_of_zero_never_waits_even_with_an_absurd_factor() {
 
 /// Start of the phase, in milliseconds before now.
 #[track_caller]
-fn check_since(given: Given, opening: &str, expected: i64) {
+fn check_since(given: ScriptSettings, opening: &str, expected: i64) {
     let stage = Stage::open(given, opening);
     let began = stage.machine.since();
     assert_eq!((stage.now().wall.0 - began.0) / 1000, expected, "of {}", stage.state());

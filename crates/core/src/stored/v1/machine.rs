@@ -5,7 +5,7 @@ use crate::lifecycle::{
     Budget, Exit, FailReason, Machine, Phase, SpawnFailure, StopCause, Stopping, Wish,
 };
 use crate::name::RunId;
-use crate::statefile::{RunHeader, StoredState};
+use crate::state_file::{RunHeader, StoredState};
 use crate::time::{Mono, Wall};
 use crate::wire::LastExit;
 use serde::Deserialize;

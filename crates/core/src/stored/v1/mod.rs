@@ -13,7 +13,7 @@ pub use spec::exec_bytes;
 
 use super::{Numbered, StoredError};
 use crate::name::RunId;
-use crate::record::{OnceVariables, SharedVariables};
+use crate::record_encoding::{OnceVariables, SharedVariables};
 use crate::time::Wall;
 use crate::wire::{FromKeeper, ToKeeper, Tracking};
 use serde::de::DeserializeOwned;

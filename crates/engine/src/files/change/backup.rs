@@ -1,15 +1,15 @@
 //! Earlier generations of changed files: a few for each file, within limits.
 
-use super::super::fault::FileError;
-use super::super::roots::Spot;
-use super::super::survey;
-use super::target::Found;
+use super::super::error::FileError;
+use super::super::file_info;
+use super::super::roots::PathInRoot;
+use super::target::ExistingFile;
 use crate::own_folder::make_at;
 use proctor_core::config::backups::Backups as Bounds;
 use proctor_core::home::{FolderRule, Home, OwnFolder};
 use proctor_core::time::Wall;
-use proctor_sys::beneath::Likeness;
-use proctor_sys::{atomic, file, own_file, own_folder};
+use proctor_sys::beneath::FileAttributes;
+use proctor_sys::{atomic, own_file, own_folder, small_file};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
@@ -23,10 +23,10 @@ use std::sync::{Mutex, PoisonError};
 const VERSION: u32 = 1;
 
 /// Maximum size of a description, which is one short line; a longer one is damaged.
-const LONGEST_DESCRIPTION: u64 = 64 << 10;
+const MAX_DESCRIPTION_BYTES: u64 = 64 << 10;
 
 /// Maximum size of extended attributes in it, names and values; hexadecimal digits double it.
-const MOST_OF_ATTRIBUTES: usize = 16 << 10;
+const MAX_ATTRIBUTE_BYTES: usize = 16 << 10;
 
 /// A former state of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,20 +38,20 @@ pub struct Generation {
     /// The operation that made the change.
     pub by: String,
     /// `None`: there was no file.
-    pub file: Option<WasFile>,
-    pub moved: Option<Moved>,
+    pub file: Option<OldFile>,
+    pub moved: Option<MovedPath>,
 }
 
 /// The move that ended a generation: the file got another name, or another file got its name. Absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Moved {
+pub enum MovedPath {
     To(String),
     From(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WasFile {
+pub struct OldFile {
     pub sha256: String,
     pub size: u64,
     pub mode: u32,
@@ -60,9 +60,9 @@ pub struct WasFile {
     pub(crate) attributes: Vec<(CString, Vec<u8>)>,
 }
 
-impl WasFile {
-    pub(crate) fn likeness(&self) -> Likeness {
-        Likeness { mode: self.mode, owner: self.owner, attributes: self.attributes.clone() }
+impl OldFile {
+    pub(crate) fn likeness(&self) -> FileAttributes {
+        FileAttributes { mode: self.mode, owner: self.owner, attributes: self.attributes.clone() }
     }
 }
 
@@ -83,7 +83,7 @@ struct Description {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     attributes: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    moved: Option<Moved>,
+    moved: Option<MovedPath>,
 }
 
 impl Description {
@@ -98,28 +98,28 @@ impl Description {
 
 /// The generations that one change has kept.
 #[derive(Debug, Default)]
-pub(crate) struct Running {
+pub(crate) struct BackupInProgress {
     kept: HashSet<PathBuf>,
     /// Those of them that are new.
     made: Vec<PathBuf>,
     /// The generations of all files at the first time there were too many, newest first: they are listed once
     /// per change.
-    others: Option<Vec<Known>>,
+    others: Option<Vec<StoredGeneration>>,
     /// Size of the contents.
     bytes: u64,
     /// Files that are not synced yet.
     pub(super) unsynced: Vec<fs::File>,
 }
 
-impl Running {
+impl BackupInProgress {
     /// Syncs the kept generations to disk.
     pub(super) fn settle(&mut self) -> Result<(), FileError> {
-        file::sync_together(&mut self.unsynced).map_err(unkept)
+        small_file::sync_together(&mut self.unsynced).map_err(unkept)
     }
 }
 
 /// A generation: its file, its size, and the time it was made.
-type Known = (PathBuf, u64, std::time::SystemTime);
+type StoredGeneration = (PathBuf, u64, std::time::SystemTime);
 
 /// All generations, in the state folder.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl Backups {
 
     /// One folder for each file, by its actual path, whichever root was named.
     fn of_file(&self, path: &Path) -> PathBuf {
-        let digest = survey::sha256(path.as_os_str().as_bytes());
+        let digest = file_info::sha256(path.as_os_str().as_bytes());
         self.folder.join(&digest[..32])
     }
 
@@ -145,16 +145,16 @@ impl Backups {
     /// is kept: its content still exists.
     pub(crate) fn keep(
         &self,
-        spot: &Spot,
-        found: Option<&Found>,
+        spot: &PathInRoot,
+        found: Option<&ExistingFile>,
         by: &str,
-        moved: Option<Moved>,
+        moved: Option<MovedPath>,
         bounds: Bounds,
-        running: &mut Running,
+        running: &mut BackupInProgress,
     ) -> Result<Option<u64>, FileError> {
         let content = match (found, &moved) {
-            (None, _) | (_, Some(Moved::To(_))) => &[][..],
-            (Some(found), Some(Moved::From(_)) | None) => &found.content,
+            (None, _) | (_, Some(MovedPath::To(_))) => &[][..],
+            (Some(found), Some(MovedPath::From(_)) | None) => &found.content,
         };
         if bounds.generations == 0 || running.bytes + content.len() as u64 > bounds.bytes {
             return Ok(None);
@@ -186,7 +186,7 @@ impl Backups {
         bytes.push(b'\n');
         bytes.extend_from_slice(content);
         running.unsynced.push(noted(&folder, number, &bytes).map_err(unkept)?);
-        file::sync_many(&mut running.unsynced).map_err(unkept)?;
+        small_file::sync_many(&mut running.unsynced).map_err(unkept)?;
         running.kept.insert(folder.join(name(number)));
         running.made.push(folder.join(name(number)));
         numbers.insert(number);
@@ -195,7 +195,7 @@ impl Backups {
     }
 
     /// Removes the generations of a failed change.
-    pub(super) fn forget(&self, running: &Running) {
+    pub(super) fn forget(&self, running: &BackupInProgress) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         for path in &running.made {
             let size = fs::metadata(path).map_or(0, |about| about.len());
@@ -214,7 +214,7 @@ impl Backups {
         numbers: &BTreeSet<u64>,
         size: u64,
         bounds: Bounds,
-        running: &mut Running,
+        running: &mut BackupInProgress,
     ) {
         let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
         let mut gone = 0;
@@ -249,7 +249,7 @@ impl Backups {
     }
 
     /// All generations of all files.
-    pub(super) fn all(&self) -> Vec<Known> {
+    pub(super) fn all(&self) -> Vec<StoredGeneration> {
         let files = entries(&self.folder, OwnFolder::Backups.rule())
             .into_iter()
             .flat_map(|folder| entries(&folder, FolderRule::INNER));
@@ -269,10 +269,10 @@ impl Backups {
             let (known, _) = describe(&folder, *number).ok()?;
             let Description { at, by, sha256, size, mode, owner, attributes, moved, .. } = known;
             let pair = |(name, value): (String, String)| {
-                Some((CString::new(survey::unhex(&name)?).ok()?, survey::unhex(&value)?))
+                Some((CString::new(file_info::unhex(&name)?).ok()?, file_info::unhex(&value)?))
             };
             let attributes = attributes.into_iter().filter_map(pair).collect();
-            let file = sha256.map(|sha256| WasFile { sha256, size, mode, owner, attributes });
+            let file = sha256.map(|sha256| OldFile { sha256, size, mode, owner, attributes });
             Some(Generation { number: *number, at: Wall(at), by, file, moved })
         };
         numbers(&folder).iter().rev().filter_map(known).collect()
@@ -292,7 +292,7 @@ impl Backups {
         };
         let content = read().map_err(|error| FileError::Lost(error.to_string()))?;
         match &generation.file {
-            Some(was) if was.sha256 == survey::sha256(&content) => Ok(content),
+            Some(was) if was.sha256 == file_info::sha256(&content) => Ok(content),
             Some(_) => Err(FileError::Lost("its content is damaged".into())),
             None => Ok(Vec::new()),
         }
@@ -311,17 +311,18 @@ impl Backups {
 }
 
 /// As many attributes as fit into a description; the access control list is short.
-fn attributes(found: &Found) -> Result<Vec<(String, String)>, FileError> {
+fn attributes(found: &ExistingFile) -> Result<Vec<(String, String)>, FileError> {
     let like = found.likeness().map_err(|fault| FileError::Unkept(fault.to_string()))?;
-    let mut room = MOST_OF_ATTRIBUTES;
+    let mut room = MAX_ATTRIBUTE_BYTES;
     let fits = |(name, value): &&(CString, Vec<u8>)| {
         let length = name.as_bytes().len() + value.len();
         let fits = length <= room;
         room -= if fits { length } else { 0 };
         fits
     };
-    let text =
-        |(name, value): &(CString, Vec<u8>)| (survey::hex(name.as_bytes()), survey::hex(value));
+    let text = |(name, value): &(CString, Vec<u8>)| {
+        (file_info::hex(name.as_bytes()), file_info::hex(value))
+    };
     let mut kept: Vec<_> = like.attributes.iter().filter(fits).map(text).collect();
     // The order differs from file to file.
     kept.sort();
@@ -360,7 +361,7 @@ fn entries(folder: &Path, rule: FolderRule) -> Vec<PathBuf> {
 fn describe(folder: &Path, number: u64) -> io::Result<(Description, impl io::Read + use<>)> {
     let mut file = io::BufReader::new(own_file::read(&folder.join(name(number)))?);
     let mut line = Vec::new();
-    io::BufRead::read_until(&mut (&mut file).take(LONGEST_DESCRIPTION), b'\n', &mut line)?;
+    io::BufRead::read_until(&mut (&mut file).take(MAX_DESCRIPTION_BYTES), b'\n', &mut line)?;
     let description: Description = serde_json::from_slice(&line)?;
     if description.version != VERSION {
         return Err(io::Error::other(format!("unknown version {}", description.version)));

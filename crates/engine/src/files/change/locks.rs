@@ -1,6 +1,6 @@
 //! Locks on names. Two changes that share a name run one after the other.
 
-use super::super::fault::FileError;
+use super::super::error::FileError;
 use proctor_sys::beneath::Id;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ pub(crate) struct Locks {
 
 /// Locked names, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldLocks<'a> {
     locks: &'a Locks,
     keys: HashSet<Key>,
 }
@@ -32,7 +32,7 @@ impl Locks {
         &self,
         keys: impl IntoIterator<Item = Key>,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Held<'_>, FileError> {
+    ) -> Result<HeldLocks<'_>, FileError> {
         let keys: HashSet<Key> = keys.into_iter().collect();
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         while !taken.is_disjoint(&keys) {
@@ -43,11 +43,11 @@ impl Locks {
             (taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         taken.extend(keys.iter().cloned());
-        Ok(Held { locks: self, keys })
+        Ok(HeldLocks { locks: self, keys })
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldLocks<'_> {
     fn drop(&mut self) {
         let mut taken = self.locks.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.retain(|key| !self.keys.contains(key));

@@ -5,12 +5,12 @@
 
 mod backup;
 mod locks;
-mod names;
+mod move_and_delete;
+mod multi_file;
 mod patch;
-mod patched;
+mod patch_results;
 mod record;
 mod replace;
-mod several;
 mod target;
 mod undo;
 mod write;
@@ -18,44 +18,44 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+use backup::BackupInProgress;
 pub(crate) use backup::Backups;
-use backup::Running;
-pub use backup::{Generation, Moved, WasFile};
+pub use backup::{Generation, MovedPath, OldFile};
 pub(crate) use locks::Locks;
 pub use patch::DiffQuery;
 pub use replace::Replacement;
-pub use write::Written;
+pub use write::WriteRequest;
 
 use super::Files;
-use super::fault::FileError;
-use super::roots::{Guarded, Spot};
-use super::survey;
+use super::error::FileError;
+use super::file_info;
+use super::roots::{OwnFiles, PathInRoot};
 use proctor_core::content;
-use proctor_core::diff::{self, Fitted, Names};
+use proctor_core::diff::{self, AppliedHunk, FileNames};
 use proctor_core::home::Home;
-use proctor_sys::beneath::{Likeness, Look, Rel};
+use proctor_sys::beneath::{EntryInfo, FileAttributes, RelativePath};
 use std::collections::HashMap;
 use std::sync::Arc;
-use target::{Found, Target};
+use target::{ExistingFile, Target};
 
 /// Maximum number of files in one change: more than a person reads, and few enough to hold in memory.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
 /// Context lines around each change in the diffs of responses.
 const AROUND: usize = 3;
 
 /// Contents with more lines than this are not compared line by line.
-const MOST_COMPARED: usize = 2_000_000;
+const MAX_COMPARED_BYTES: usize = 2_000_000;
 
 /// Maximum number of bytes held in memory for a change that may have to be reverted.
-const MOST_HELD: usize = 64 << 20;
+const MAX_HELD_BYTES: usize = 64 << 20;
 
 /// Maximum number of bytes read for one change.
-const MOST_READ: u64 = survey::LARGEST;
+const MAX_READ_BYTES: u64 = file_info::MAX_FILE_BYTES;
 
 /// Options common to all changes.
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct ExpectedState {
     /// Change the file only if it still has this hash.
     pub if_hash: Option<String>,
     /// Report the changes without making them.
@@ -68,10 +68,10 @@ pub struct Wish {
 
 /// The result for one file.
 #[derive(Debug, Clone, Default)]
-pub struct Changed {
+pub struct FileOutcome {
     pub path: String,
     /// Its place, whatever its path means by now. `None` for a rename and a deletion.
-    pub(crate) spot: Option<Spot>,
+    pub(crate) spot: Option<PathInRoot>,
     /// Hashes; `None`: there is no file.
     pub before: Option<String>,
     pub after: Option<String>,
@@ -85,16 +85,16 @@ pub struct Changed {
     /// The unified diff, in a dry run.
     pub diff: Vec<u8>,
     /// First lines where hunks of a diff were applied or edits were made.
-    pub hunks: Vec<Fitted>,
+    pub hunks: Vec<AppliedHunk>,
     /// Number of replacements.
     pub places: Option<usize>,
     /// The old content and attributes, if they were to be held.
-    pub(crate) held: Option<Arc<(Vec<u8>, Likeness)>>,
+    pub(crate) held: Option<Arc<(Vec<u8>, FileAttributes)>>,
     /// Folders created for it, the deepest last.
-    pub(crate) folders: Vec<Rel>,
+    pub(crate) folders: Vec<RelativePath>,
 }
 
-impl Changed {
+impl FileOutcome {
     /// Returns true if the content changed.
     pub fn differs(&self) -> bool {
         self.before != self.after
@@ -103,85 +103,85 @@ impl Changed {
 
 /// A new content.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct New {
+pub(crate) struct NewContent {
     pub(crate) content: Vec<u8>,
     /// Permissions, if they change.
     pub(crate) mode: Option<u32>,
     /// Attributes of the new file, if they are not those of the existing file.
-    pub(crate) like: Option<Likeness>,
+    pub(crate) like: Option<FileAttributes>,
 }
 
-impl New {
-    fn of(content: Vec<u8>) -> New {
-        New { content, ..New::default() }
+impl NewContent {
+    fn of(content: Vec<u8>) -> NewContent {
+        NewContent { content, ..NewContent::default() }
     }
 
     fn sha256(&self) -> String {
-        survey::sha256(&self.content)
+        file_info::sha256(&self.content)
     }
 }
 
 /// One file of a change.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct FileStep {
     target: Target,
-    before: Option<Found>,
-    after: Option<New>,
+    before: Option<ExistingFile>,
+    after: Option<NewContent>,
 }
 
 /// The state of a file after the change.
 #[derive(Debug, Default)]
-enum After {
+enum FileResult {
     /// Unchanged, even if it does not exist.
     #[default]
     Stays,
     Gone,
-    Is(New),
+    Is(NewContent),
 }
 
-impl From<Option<New>> for After {
-    fn from(new: Option<New>) -> After {
-        new.map_or(After::Gone, After::Is)
+impl From<Option<NewContent>> for FileResult {
+    fn from(new: Option<NewContent>) -> FileResult {
+        new.map_or(FileResult::Gone, FileResult::Is)
     }
 }
 
 /// The new state of a file, and details for the response.
 #[derive(Debug, Default)]
-struct Made {
-    after: After,
-    hunks: Vec<Fitted>,
+struct PlannedFile {
+    after: FileResult,
+    hunks: Vec<AppliedHunk>,
     places: Option<usize>,
     /// Set if it is part of a move.
-    moved: Option<Moved>,
+    moved: Option<MovedPath>,
 }
 
-impl Made {
-    fn content(content: Vec<u8>) -> Made {
-        Made { after: After::Is(New::of(content)), ..Made::default() }
+impl PlannedFile {
+    fn content(content: Vec<u8>) -> PlannedFile {
+        PlannedFile { after: FileResult::Is(NewContent::of(content)), ..PlannedFile::default() }
     }
 
     /// The new content as bytes.
-    fn bytes<'a>(&'a self, before: Before<'a>) -> Option<&'a [u8]> {
+    fn bytes<'a>(&'a self, before: OldContents<'a>) -> Option<&'a [u8]> {
         match &self.after {
-            After::Stays => before.map(|found| found.content.as_slice()),
-            After::Gone => None,
-            After::Is(new) => Some(&new.content),
+            FileResult::Stays => before.map(|found| found.content.as_slice()),
+            FileResult::Gone => None,
+            FileResult::Is(new) => Some(&new.content),
         }
     }
 }
 
 /// The old state, from which a new content is made.
-type Before<'a> = Option<&'a Found>;
+type OldContents<'a> = Option<&'a ExistingFile>;
 
 impl Files {
     /// Changes these files. `make` gets the old states in the order of `spots` and returns the new ones.
     fn change(
         &self,
-        spots: &[Spot],
-        wish: &Wish,
+        spots: &[PathInRoot],
+        wish: &ExpectedState,
         stop: &dyn Fn() -> bool,
-        make: impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
-    ) -> Result<Vec<Changed>, FileError> {
+        make: impl Fn(&[OldContents<'_>]) -> Result<Vec<PlannedFile>, FileError>,
+    ) -> Result<Vec<FileOutcome>, FileError> {
         let mut needed = Vec::new();
         let targets = targets(spots, &self.guarded())?;
         if wish.dry_run || targets.iter().any(Option::is_none) {
@@ -195,7 +195,7 @@ impl Files {
             }
             // Only for files that exist after the change.
             for (number, (spot, made)) in spots.iter().zip(&planned).enumerate() {
-                if let (After::Is(_), Some((folder, _))) = (&made.after, spot.rel.split()) {
+                if let (FileResult::Is(_), Some((folder, _))) = (&made.after, spot.rel.split()) {
                     needed.push((number, spot, folder));
                 }
             }
@@ -214,9 +214,9 @@ impl Files {
     /// ones, with the spot they were created for.
     fn in_folders<T>(
         &self,
-        needed: &[(&Spot, &Rel)],
+        needed: &[(&PathInRoot, &RelativePath)],
         work: impl FnOnce() -> Result<T, FileError>,
-    ) -> Result<(T, Vec<(usize, Rel)>), FileError> {
+    ) -> Result<(T, Vec<(usize, RelativePath)>), FileError> {
         let _announced = record::announce(&self.shared.home, needed.iter().copied())?;
         let (guarded, mut folders) = (self.guarded(), Vec::new());
         let made = needed.iter().enumerate().try_for_each(|(which, (spot, folder))| {
@@ -239,17 +239,18 @@ impl Files {
 
     fn change_under_lock(
         &self,
-        spots: &[Spot],
-        wish: &Wish,
+        spots: &[PathInRoot],
+        wish: &ExpectedState,
         stop: &dyn Fn() -> bool,
-        make: &impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
-    ) -> Result<Vec<Changed>, FileError> {
+        make: &impl Fn(&[OldContents<'_>]) -> Result<Vec<PlannedFile>, FileError>,
+    ) -> Result<Vec<FileOutcome>, FileError> {
         let targets = targets(spots, &self.guarded())?;
         let _held = self.shared.locks.hold(targets.iter().flatten().map(Target::key), stop)?;
         let found = found(&targets, stop)?;
         let planned = planned(spots, &found, wish, make)?;
         let (mut steps, mut changes, mut held) = (Vec::new(), Vec::new(), 0);
-        let (each, mut running) = (targets.into_iter().zip(found).zip(planned), Running::default());
+        let (each, mut running) =
+            (targets.into_iter().zip(found).zip(planned), BackupInProgress::default());
         for (spot, ((target, before), made)) in spots.iter().zip(each) {
             let mut changed = described(spot, before.as_ref(), &made, false);
             if made.moved.is_some() || differs(before.as_ref(), &made.after) {
@@ -258,8 +259,8 @@ impl Files {
                 changed.generation = self.keep_for(&target, was, made.moved, wish, &mut running)?;
                 if let Some(found) = before.as_ref().filter(|_| wish.hold) {
                     held += found.content.len();
-                    if held > MOST_HELD {
-                        let why = format!("the files have more than {MOST_HELD} bytes");
+                    if held > MAX_HELD_BYTES {
+                        let why = format!("the files have more than {MAX_HELD_BYTES} bytes");
                         return Err(FileError::Unkept(why));
                     }
                     let unlike =
@@ -267,8 +268,8 @@ impl Files {
                     let like = found.likeness().map_err(unlike)?;
                     changed.held = Some(Arc::new((found.content.clone(), like)));
                 }
-                let after = if let After::Is(new) = made.after { Some(new) } else { None };
-                steps.push(Step { target, before, after });
+                let after = if let FileResult::Is(new) = made.after { Some(new) } else { None };
+                steps.push(FileStep { target, before, after });
             }
             changes.push(changed);
             if stop() {
@@ -289,8 +290,8 @@ pub(crate) fn recover(home: &Home) {
 }
 
 /// The targets of these spots, which must be distinct files. A target in a missing folder may only be a guess.
-fn targets(spots: &[Spot], guarded: &Guarded) -> Result<Vec<Option<Target>>, FileError> {
-    let target = |spot: &Spot| match Target::of(spot, guarded) {
+fn targets(spots: &[PathInRoot], guarded: &OwnFiles) -> Result<Vec<Option<Target>>, FileError> {
+    let target = |spot: &PathInRoot| match Target::of(spot, guarded) {
         Err(FileError::Missing { .. }) => Ok(None),
         target => target.map(Some),
     };
@@ -313,10 +314,10 @@ fn targets(spots: &[Spot], guarded: &Guarded) -> Result<Vec<Option<Target>>, Fil
 fn found(
     targets: &[Option<Target>],
     stop: &dyn Fn() -> bool,
-) -> Result<Vec<Option<Found>>, FileError> {
-    let mut room = MOST_READ;
+) -> Result<Vec<Option<ExistingFile>>, FileError> {
+    let mut room = MAX_READ_BYTES;
     targets.iter().flatten().try_for_each(|target| target.check_room(&mut room))?;
-    room = MOST_READ;
+    room = MAX_READ_BYTES;
     let find = |target: &Option<Target>| match target {
         Some(_) if stop() => Err(FileError::Cancelled),
         Some(target) => target.find_within(&mut room),
@@ -326,11 +327,11 @@ fn found(
 }
 
 fn planned(
-    spots: &[Spot],
-    found: &[Option<Found>],
-    wish: &Wish,
-    make: &impl Fn(&[Before<'_>]) -> Result<Vec<Made>, FileError>,
-) -> Result<Vec<Made>, FileError> {
+    spots: &[PathInRoot],
+    found: &[Option<ExistingFile>],
+    wish: &ExpectedState,
+    make: &impl Fn(&[OldContents<'_>]) -> Result<Vec<PlannedFile>, FileError>,
+) -> Result<Vec<PlannedFile>, FileError> {
     if let (Some(hash), [spot], [before]) = (&wish.if_hash, spots, found) {
         let now = before.as_ref().map(|found| found.sha256.clone());
         if !now.as_ref().is_some_and(|now| now.eq_ignore_ascii_case(hash)) {
@@ -340,11 +341,11 @@ fn planned(
     make(&found.iter().map(Option::as_ref).collect::<Vec<_>>())
 }
 
-fn differs(before: Option<&Found>, after: &After) -> bool {
+fn differs(before: Option<&ExistingFile>, after: &FileResult) -> bool {
     match (before, after) {
-        (_, After::Stays) | (None, After::Gone) => false,
-        (Some(before), After::Is(after)) => {
-            let Look { mode, user, group, .. } = before.look;
+        (_, FileResult::Stays) | (None, FileResult::Gone) => false,
+        (Some(before), FileResult::Is(after)) => {
+            let EntryInfo { mode, user, group, .. } = before.look;
             let like = after
                 .like
                 .as_ref()
@@ -352,34 +353,39 @@ fn differs(before: Option<&Found>, after: &After) -> bool {
             let like = (after.mode.unwrap_or(like.0), like.1);
             like != (mode, Some((user, group))) || before.content != after.content
         }
-        (None, After::Is(_)) | (Some(_), After::Gone) => true,
+        (None, FileResult::Is(_)) | (Some(_), FileResult::Gone) => true,
     }
 }
 
 /// The result of a change, with its diff on request.
-fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) -> Changed {
+fn described(
+    spot: &PathInRoot,
+    before: Option<&ExistingFile>,
+    made: &PlannedFile,
+    with_diff: bool,
+) -> FileOutcome {
     let (old, new) = (before.map(|found| found.content.as_slice()), made.bytes(before));
     // Paths in a diff start at the top of the root.
     let path = spot.rel.to_string();
     let names = match (old, new) {
-        (None, _) => Names::Made(&path),
-        (Some(_), None) => Names::Removed(&path),
-        (Some(_), Some(_)) => Names::Changed(&path),
+        (None, _) => FileNames::Made(&path),
+        (Some(_), None) => FileNames::Removed(&path),
+        (Some(_), Some(_)) => FileNames::Changed(&path),
     };
     let (old, content) = (old.unwrap_or_default(), new.unwrap_or_default());
-    if matches!(made.after, After::Stays) || old == content {
+    if matches!(made.after, FileResult::Stays) || old == content {
         return plain(spot, before, made);
     }
     let (old, content) = (content::readable(old), content::readable(content));
     let (old, content) = (&*old, &*content);
     let lines = |text: &[u8]| memchr::memchr_iter(b'\n', text).count();
-    if lines(old) + lines(content) > MOST_COMPARED {
+    if lines(old) + lines(content) > MAX_COMPARED_BYTES {
         let (added, removed) = (lines(content), lines(old));
-        return Changed { added, removed, ..plain(spot, before, made) };
+        return FileOutcome { added, removed, ..plain(spot, before, made) };
     }
     let blocks = diff::compare(old, content);
     let diff = || diff::unified_of(names, &blocks, old, content, AROUND);
-    Changed {
+    FileOutcome {
         added: blocks.iter().map(|block| block.new.len()).sum(),
         removed: blocks.iter().map(|block| block.old.len()).sum(),
         diff: if with_diff { diff() } else { Vec::new() },
@@ -388,20 +394,20 @@ fn described(spot: &Spot, before: Option<&Found>, made: &Made, with_diff: bool) 
 }
 
 /// The result without the differences.
-fn plain(spot: &Spot, before: Option<&Found>, made: &Made) -> Changed {
+fn plain(spot: &PathInRoot, before: Option<&ExistingFile>, made: &PlannedFile) -> FileOutcome {
     let old = || before.map(|found| found.sha256.clone());
-    Changed {
+    FileOutcome {
         path: spot.shown.clone(),
         spot: Some(spot.clone()),
         before: old(),
         after: match &made.after {
-            After::Stays => old(),
-            After::Gone => None,
-            After::Is(new) => Some(new.sha256()),
+            FileResult::Stays => old(),
+            FileResult::Gone => None,
+            FileResult::Is(new) => Some(new.sha256()),
         },
         size: made.bytes(before).map_or(0, |content| content.len() as u64),
         hunks: made.hunks.clone(),
         places: made.places,
-        ..Changed::default()
+        ..FileOutcome::default()
     }
 }

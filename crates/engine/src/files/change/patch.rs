@@ -1,12 +1,12 @@
 //! Applies a unified diff to several files, all or none.
 
-use super::patched::Work;
-use super::{Changed, MOST_FILES, Wish};
+use super::patch_results::PatchWork;
+use super::{ExpectedState, FileOutcome, MAX_FILES};
 use crate::error::EngineError;
-use crate::files::fault::FileError;
-use crate::files::{Files, Spot};
-use proctor_core::diff::{self, How, Patch, Reading};
-use proctor_sys::beneath::Rel;
+use crate::files::error::FileError;
+use crate::files::{Files, PathInRoot};
+use proctor_core::diff::{self, MatchMode, Patch, Reading};
+use proctor_sys::beneath::RelativePath;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::io;
@@ -28,8 +28,8 @@ impl Files {
     pub async fn apply_diff(
         &self,
         query: DiffQuery,
-        mut wish: Wish,
-    ) -> Result<Vec<Changed>, EngineError> {
+        mut wish: ExpectedState,
+    ) -> Result<Vec<FileOutcome>, EngineError> {
         // The file that it belongs to is known after all names are resolved.
         let if_hash = wish.if_hash.take();
         let applied = self.work(move |files, stop| {
@@ -41,8 +41,8 @@ impl Files {
                         .into(),
                 ));
             }
-            let many = || FileError::BadInput(format!("more than {MOST_FILES} files in one diff"));
-            if patches.len() > MOST_FILES {
+            let many = || FileError::BadInput(format!("more than {MAX_FILES} files in one diff"));
+            if patches.len() > MAX_FILES {
                 return Err(many());
             }
             if if_hash.is_some() && patches.len() > 1 {
@@ -55,18 +55,18 @@ impl Files {
                 Some(folder) => files.find(folder)?,
                 None => files.top()?,
             };
-            let named = patches.into_iter().map(|patch| Named::of(&base, patch));
+            let named = patches.into_iter().map(|patch| NamedPatch::of(&base, patch));
             let named = named.collect::<Result<Vec<_>, _>>()?;
             let spots = spots(&named);
-            if spots.len() > MOST_FILES {
+            if spots.len() > MAX_FILES {
                 return Err(many());
             }
             let how = match query.strict {
-                true => How::AsGit,
-                false => How::AsPatch { fuzz: query.fuzz, any_ends: true },
+                true => MatchMode::AsGit,
+                false => MatchMode::AsPatch { fuzz: query.fuzz, any_ends: true },
             };
             let changed = files.change(&spots, &wish, stop, |before| {
-                let work = Work::of(&spots, before, how);
+                let work = PatchWork::of(&spots, before, how);
                 if let Some(hash) = &if_hash {
                     work.check_hash(&named, hash)?;
                 }
@@ -79,23 +79,24 @@ impl Files {
 }
 
 /// A patch with the files that it may refer to.
-pub(super) struct Named {
+pub(super) struct NamedPatch {
     pub(super) patch: Patch,
-    pub(super) old: Option<Spot>,
-    pub(super) new: Option<Spot>,
+    pub(super) old: Option<PathInRoot>,
+    pub(super) new: Option<PathInRoot>,
     /// Both names without their first folder, if they differ in nothing else: `diff -r one other`.
-    pub(super) tail: Option<Spot>,
+    pub(super) tail: Option<PathInRoot>,
 }
 
-impl Named {
-    fn of(base: &Spot, patch: Patch) -> Result<Named, FileError> {
-        let spot = |name: &[u8]| -> Result<Spot, FileError> {
+impl NamedPatch {
+    fn of(base: &PathInRoot, patch: Patch) -> Result<NamedPatch, FileError> {
+        let spot = |name: &[u8]| -> Result<PathInRoot, FileError> {
             let path = [base.rel.as_bytes(), b"/", name].concat();
             let path = path.strip_prefix(b"/").unwrap_or(&path);
             // A name that begins with a slash stays absolute.
             let path = if base.rel.is_root() { name } else { path };
             let shown = String::from_utf8_lossy(name).into_owned();
-            let rel = Rel::parse(OsStr::from_bytes(path)).map_err(FileError::at(&shown))?;
+            let rel =
+                RelativePath::parse(OsStr::from_bytes(path)).map_err(FileError::at(&shown))?;
             Ok(base.sibling(rel))
         };
         let named = |name: &Option<Vec<u8>>| name.as_deref().map(spot).transpose();
@@ -106,7 +107,7 @@ impl Named {
             }
             _ => None,
         };
-        Ok(Named { patch, old, new, tail })
+        Ok(NamedPatch { patch, old, new, tail })
     }
 }
 
@@ -115,7 +116,7 @@ fn tail(name: &[u8]) -> Option<&[u8]> {
 }
 
 /// The error for a name that is a file and a folder in turn: that takes more than one change.
-fn in_words(spots: &[Spot], error: FileError) -> FileError {
+fn in_words(spots: &[PathInRoot], error: FileError) -> FileError {
     let FileError::Refused { path, fault } = &error else { return error };
     let other = if error.is_folder() {
         "a folder becomes a file"
@@ -124,7 +125,7 @@ fn in_words(spots: &[Spot], error: FileError) -> FileError {
     } else {
         return error;
     };
-    let below = |one: &Spot, other: &Spot| {
+    let below = |one: &PathInRoot, other: &PathInRoot| {
         one.rel != other.rel && one.rel.as_path().starts_with(other.rel.as_path())
     };
     match spots.iter().any(|one| spots.iter().any(|other| below(one, other))) {
@@ -136,7 +137,7 @@ fn in_words(spots: &[Spot], error: FileError) -> FileError {
 }
 
 /// Every file that may be meant, without duplicates.
-fn spots(named: &[Named]) -> Vec<Spot> {
+fn spots(named: &[NamedPatch]) -> Vec<PathInRoot> {
     let mut known = HashSet::new();
     let all = named.iter().flat_map(|named| [&named.old, &named.new, &named.tail]).flatten();
     all.filter(|spot| known.insert(&spot.rel)).cloned().collect()

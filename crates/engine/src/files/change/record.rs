@@ -7,17 +7,19 @@
 //! reverts those that were. With one file the rename itself decides: the record only names the temporary file,
 //! and is not synced.
 
-use super::super::fault::FileError;
+use super::super::error::FileError;
+use super::super::file_info;
 use super::super::list::{cursor, parse_cursor};
-use super::super::roots::Spot;
-use super::super::survey;
-use super::{Step, target};
+use super::super::roots::PathInRoot;
+use super::{FileStep, target};
 use crate::own_folder;
 use proctor_core::home::{Home, OwnFolder};
-use proctor_sys::beneath::{Fault, Id, Links, Onto, Place, Rel, Root};
+use proctor_sys::beneath::{
+    EntryPath, Id, LinkPolicy, OverwriteMode, PathError, RelativePath, Root,
+};
 use proctor_sys::failpoint::{self, Point};
 use proctor_sys::own_folder::names;
-use proctor_sys::{atomic, file, own_file};
+use proctor_sys::{atomic, own_file, small_file};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::fs;
@@ -35,25 +37,25 @@ const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
 const WRITER_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct ChangeRecord {
     version: u32,
     /// All files have their new state, or there is only one: only temporary files are left to remove.
     settled: bool,
-    files: Vec<Noted>,
+    files: Vec<RecordedFile>,
     /// Folders created for files, in a record of their own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    folders: Vec<NotedFolder>,
+    folders: Vec<RecordedFolder>,
 }
 
 /// A folder that did not exist before a change; the deepest is last.
 #[derive(Debug, Serialize, Deserialize)]
-struct NotedFolder {
+struct RecordedFolder {
     root: PathBuf,
     root_folder: (u64, u64),
     path: String,
 }
 
-impl NotedFolder {
+impl RecordedFolder {
     /// Removes the folder if it is empty.
     fn finish(&self) -> Result<(), FileError> {
         match place(&self.root, Some(self.root_folder), &self.path) {
@@ -67,7 +69,7 @@ impl NotedFolder {
 
 /// One file of a change.
 #[derive(Debug, Serialize, Deserialize)]
-struct Noted {
+struct RecordedFile {
     root: PathBuf,
     /// Device and inode of the root; the first records did not have it.
     #[serde(default)]
@@ -84,9 +86,9 @@ struct Noted {
     after: Option<String>,
 }
 
-impl Noted {
-    fn of(step: &Step, mark: &str, number: usize) -> Noted {
-        Noted {
+impl RecordedFile {
+    fn of(step: &FileStep, mark: &str, number: usize) -> RecordedFile {
+        RecordedFile {
             root: step.target.spot.root.path.clone(),
             root_folder: Some(pair(step.target.root)),
             path: cursor(step.target.spot.rel.as_bytes()),
@@ -99,10 +101,10 @@ impl Noted {
     }
 
     /// Its place, if its folder is still the same.
-    fn place(&self) -> Result<Place, FileError> {
+    fn place(&self) -> Result<EntryPath, FileError> {
         let place = place(&self.root, self.root_folder, &self.path)?;
         if pair(place.folder().id()) != self.folder {
-            return Err(FileError::at(&shown(&self.root, &self.path))(Fault::Moved));
+            return Err(FileError::at(&shown(&self.root, &self.path))(PathError::Moved));
         }
         Ok(place)
     }
@@ -114,7 +116,7 @@ impl Noted {
             Err(FileError::Missing { .. }) => return Ok(()),
             place => place?,
         };
-        let put_right = || -> Result<(), Fault> {
+        let put_right = || -> Result<(), PathError> {
             if !settled && self.may_have_turned(&place)? {
                 self.take_back(&place)?;
                 // Synced before the record is removed.
@@ -127,20 +129,21 @@ impl Noted {
 
     /// Returns false while the new content still has its temporary name, unless both names are one file: then a
     /// two-step rename was interrupted.
-    fn may_have_turned(&self, place: &Place) -> Result<bool, Fault> {
+    fn may_have_turned(&self, place: &EntryPath) -> Result<bool, PathError> {
         let beside = place.folder().place(OsStr::new(&self.new))?.look()?;
         let Some(beside) = beside else { return Ok(true) };
         Ok(place.look()?.is_some_and(|there| there.id == beside.id))
     }
 
     /// Restores the old state, if the current state is the one that the change made.
-    fn take_back(&self, place: &Place) -> Result<(), Fault> {
+    fn take_back(&self, place: &EntryPath) -> Result<(), PathError> {
         let now = hash(place)?;
         let old = place.folder().place(OsStr::new(&self.old))?;
         if now != self.after {
             return Ok(());
         }
-        let onto = if self.after.is_some() { Onto::Anything } else { Onto::Nothing };
+        let onto =
+            if self.after.is_some() { OverwriteMode::Anything } else { OverwriteMode::Nothing };
         match self.before {
             None if now.is_some() => place.remove(),
             Some(_) if old.look()?.is_some() => old.rename(place, onto),
@@ -149,7 +152,7 @@ impl Noted {
     }
 
     /// Removes the temporary files.
-    fn tidy(&self, place: &Place) -> Result<(), Fault> {
+    fn tidy(&self, place: &EntryPath) -> Result<(), PathError> {
         let mut removed = false;
         for name in [&self.new, &self.old] {
             match place.folder().place(OsStr::new(name))?.remove() {
@@ -165,7 +168,7 @@ impl Noted {
 }
 
 /// The place of a recorded path.
-fn place(path: &Path, known: Option<(u64, u64)>, rel: &str) -> Result<Place, FileError> {
+fn place(path: &Path, known: Option<(u64, u64)>, rel: &str) -> Result<EntryPath, FileError> {
     // A missing root may return later, like a disk that is not mounted: it does not count as deleted.
     let absent =
         |why: &dyn std::fmt::Display| FileError::Unrecorded(format!("{}: {why}", path.display()));
@@ -173,21 +176,21 @@ fn place(path: &Path, known: Option<(u64, u64)>, rel: &str) -> Result<Place, Fil
     if known.is_some_and(|known| known != pair(root.folder().id())) {
         return Err(absent(&"another folder has its path now"));
     }
-    let there = root.place(&parse_cursor(rel)?, Links::Refuse);
+    let there = root.place(&parse_cursor(rel)?, LinkPolicy::Refuse);
     there.map_err(FileError::at(&shown(path, rel)))
 }
 
 /// A recorded path as a person knows it.
 fn shown(root: &Path, rel: &str) -> String {
-    let below = |rel: Rel| root.join(rel.as_path()).display().to_string();
+    let below = |rel: RelativePath| root.join(rel.as_path()).display().to_string();
     parse_cursor(rel).map_or_else(|_| rel.to_owned(), below)
 }
 
 /// A record of folders to be created, until this is dropped: by then they are in use or removed.
 #[derive(Debug)]
-pub(crate) struct Announced(Option<PathBuf>);
+pub(crate) struct AnnouncedFolders(Option<PathBuf>);
 
-impl Drop for Announced {
+impl Drop for AnnouncedFolders {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             fs::remove_file(path).ok();
@@ -198,55 +201,56 @@ impl Drop for Announced {
 /// Records which of these folders are missing.
 pub(crate) fn announce<'a>(
     home: &Home,
-    needed: impl Iterator<Item = (&'a Spot, &'a Rel)>,
-) -> Result<Announced, FileError> {
+    needed: impl Iterator<Item = (&'a PathInRoot, &'a RelativePath)>,
+) -> Result<AnnouncedFolders, FileError> {
     let mut folders = Vec::new();
     for (spot, folder) in needed {
         let root = target::writable(spot)?;
         let missing = target::missing_folders(&root, folder).map_err(spot.at())?;
-        folders.extend(missing.iter().map(|rel| NotedFolder {
+        folders.extend(missing.iter().map(|rel| RecordedFolder {
             root: spot.root.path.clone(),
             root_folder: pair(root.folder().id()),
             path: cursor(rel.as_bytes()),
         }));
     }
     if folders.is_empty() {
-        return Ok(Announced(None));
+        return Ok(AnnouncedFolders(None));
     }
     let path = home.changes().join(format!("{}{OF_FOLDERS}", atomic::mark()));
-    let record = Record { version: VERSION, settled: true, files: Vec::new(), folders };
+    let record = ChangeRecord { version: VERSION, settled: true, files: Vec::new(), folders };
     let text = serde_json::to_vec(&record).map_err(|error| unrecorded(error.into()))?;
     let noted = own_folder::make(home, OwnFolder::Changes);
     noted.and_then(|()| atomic::note(&path, &text)).map_err(unrecorded)?;
-    Ok(Announced(Some(path)))
+    Ok(AnnouncedFolders(Some(path)))
 }
 
 fn pair(id: Id) -> (u64, u64) {
     (id.device, id.inode)
 }
 
-fn hash(place: &Place) -> Result<Option<String>, Fault> {
+fn hash(place: &EntryPath) -> Result<Option<String>, PathError> {
     let (mut file, _) = match place.read() {
         Err(fault) if fault.is_missing() => return Ok(None),
         opened => opened?,
     };
     let mut content = Vec::new();
     io::Read::read_to_end(&mut file, &mut content)?;
-    Ok(Some(survey::sha256(&content)))
+    Ok(Some(file_info::sha256(&content)))
 }
 
 /// Carries out all steps, or none of them.
 pub(crate) fn carry_out(
     home: &Home,
-    steps: &[Step],
+    steps: &[FileStep],
     unsynced: Vec<fs::File>,
 ) -> Result<(), FileError> {
     failpoint::step(Point::FileBegin).map_err(unrecorded)?;
     let mark = atomic::mark();
     let path = home.changes().join(format!("{mark}.json"));
-    let files = steps.iter().enumerate().map(|(n, step)| Noted::of(step, &mark, n)).collect();
+    let files =
+        steps.iter().enumerate().map(|(n, step)| RecordedFile::of(step, &mark, n)).collect();
     let mut record =
-        Record { version: VERSION, settled: steps.len() == 1, files, folders: Vec::new() };
+        ChangeRecord { version: VERSION, settled: steps.len() == 1, files, folders: Vec::new() };
     own_folder::make(home, OwnFolder::Changes)
         .and_then(|()| write(&path, &record))
         .map_err(unrecorded)?;
@@ -280,8 +284,8 @@ pub(crate) fn carry_out(
 /// Runs the steps. `unsynced` are the kept generations; `turned` becomes the number of steps done, even if one
 /// fails.
 fn turn(
-    steps: &[Step],
-    noted: &[Noted],
+    steps: &[FileStep],
+    noted: &[RecordedFile],
     mut unsynced: Vec<fs::File>,
     turned: &mut usize,
 ) -> Result<(), FileError> {
@@ -294,9 +298,9 @@ fn turn(
         if steps.len() > 1 && step.before.is_some() {
             unsynced.extend(keep(step, &noted.old)?);
         }
-        file::sync_many(&mut unsynced).map_err(unsaved)?;
+        small_file::sync_many(&mut unsynced).map_err(unsaved)?;
     }
-    file::sync_together(&mut unsynced).map_err(unsaved)?;
+    small_file::sync_together(&mut unsynced).map_err(unsaved)?;
     failpoint::step(Point::FileReady).map_err(unrecorded)?;
     for (step, noted) in steps.iter().zip(noted) {
         failpoint::step(Point::FileTurn).map_err(failed(step))?;
@@ -316,28 +320,28 @@ fn unsaved(error: io::Error) -> FileError {
     FileError::Unrecorded(format!("cannot sync the new contents: {error}"))
 }
 
-fn failed(step: &Step) -> impl Fn(io::Error) -> FileError {
+fn failed(step: &FileStep) -> impl Fn(io::Error) -> FileError {
     move |error| step.target.spot.at()(error.into())
 }
 
 /// Gives the old file a second name, or copies it if that is not possible.
-fn keep(step: &Step, name: &str) -> Result<Option<fs::File>, FileError> {
+fn keep(step: &FileStep, name: &str) -> Result<Option<fs::File>, FileError> {
     let (Some(found), old) = (&step.before, step.target.beside(name)?) else { return Ok(None) };
     if step.target.place.link(&old).is_ok() {
         return Ok(None);
     }
-    let copy = super::New::of(found.content.clone());
+    let copy = super::NewContent::of(found.content.clone());
     step.target.write_beside(name, &copy, Some(found)).map(Some)
 }
 
-fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
-    let Step { target, before, after } = step;
+fn turn_one(step: &FileStep, noted: &RecordedFile) -> Result<(), FileError> {
+    let FileStep { target, before, after } = step;
     let stale = || FileError::Changed { path: target.spot.shown.clone() };
     if !target.is_still(before.as_ref())? {
         return Err(stale());
     }
     let at = target.spot.at();
-    let onto = if before.is_some() { Onto::Anything } else { Onto::Nothing };
+    let onto = if before.is_some() { OverwriteMode::Anything } else { OverwriteMode::Nothing };
     match after {
         None => target.place.remove().map_err(at),
         Some(_) => match target.beside(&noted.new)?.rename(&target.place, onto) {
@@ -348,7 +352,7 @@ fn turn_one(step: &Step, noted: &Noted) -> Result<(), FileError> {
     }
 }
 
-fn write(path: &Path, record: &Record) -> io::Result<()> {
+fn write(path: &Path, record: &ChangeRecord) -> io::Result<()> {
     let text = serde_json::to_vec(record).map_err(io::Error::from)?;
     match record.files[..] {
         [_] => atomic::note(path, &text).map(drop),
@@ -363,7 +367,7 @@ fn unrecorded(error: io::Error) -> FileError {
 /// Reverts or cleans up unfinished changes of processes that are gone. Call it before any file is changed.
 pub(crate) fn recover(home: &Home) {
     for folder in [home.changes(), home.backups()] {
-        if let Err(error) = file::make_private(&folder)
+        if let Err(error) = small_file::make_private(&folder)
             && error.kind() != io::ErrorKind::NotFound
         {
             tracing::warn!(folder = %folder.display(), %error, "cannot restrict the permissions of a folder");
@@ -419,7 +423,7 @@ pub(super) fn finish(path: &Path) -> Result<(), FileError> {
     let read =
         own_file::read(path).and_then(|mut file| io::Read::read_to_end(&mut file, &mut text));
     read.map_err(unrecorded)?;
-    let mut record: Record =
+    let mut record: ChangeRecord =
         serde_json::from_slice(&text).map_err(|error| FileError::Unrecorded(error.to_string()))?;
     if record.version != VERSION {
         return Err(FileError::Unrecorded(format!("unknown version {}", record.version)));

@@ -1,16 +1,16 @@
 //! Finds and replaces in a content: a literal text or a regular expression, everywhere or at one match.
 
-use super::super::fault::{FileError, Pattern};
-use super::super::patience::Patience;
-use proctor_core::content::{Endings, Observer};
-use proctor_core::edit::{Candidate, Edit, LARGEST, Misfit, edit, with_crlf};
+use super::super::error::{FileError, Pattern};
+use super::super::regex_deadline::RegexDeadline;
+use proctor_core::content::{LineEndings, Observer};
+use proctor_core::edit::{Candidate, Edit, EditError, MAX_EDIT_BYTES, edit, with_crlf};
 use regex::bytes::{Regex, RegexBuilder};
 
 /// Maximum size of a compiled expression; a larger one is an attack, not a search.
-const LARGEST_PROGRAM: usize = 1 << 20;
+const MAX_REGEX_BYTES: usize = 1 << 20;
 
 /// Maximum number of lines listed in an error about unexpected matches.
-const MOST_TOLD: usize = 20;
+const MAX_REPORTED: usize = 20;
 
 /// The pattern and its replacement.
 #[derive(Debug, Clone, Default)]
@@ -31,13 +31,13 @@ pub(crate) fn replace(
     content: &[u8],
     wanted: &Replacement,
     path: &str,
-    patience: &Patience<'_>,
+    patience: &RegexDeadline<'_>,
 ) -> Result<(Vec<u8>, usize), FileError> {
     let pattern = pattern(wanted)?;
     if let Some(name) = wanted.regex.then(|| unknown_group(&wanted.put, &pattern)).flatten() {
         return Err(FileError::NoGroup { name: name.to_owned() });
     }
-    let crlf = Observer::look(content).endings == Endings::CrLf;
+    let crlf = Observer::look(content).endings == LineEndings::CrLf;
     let put = if crlf { with_crlf(wanted.put.as_bytes()) } else { wanted.put.clone().into_bytes() };
     check(content, wanted, &pattern, path, patience)?;
     let (mut edited, mut at, mut count) = (Vec::with_capacity(content.len()), 0, 0);
@@ -55,8 +55,8 @@ pub(crate) fn replace(
             edited.extend_from_slice(&put);
         }
         (at, count) = (place.end(), count + 1);
-        if edited.len() + content.len() - at > LARGEST {
-            return Err(FileError::TooLarge { path: path.to_owned(), most: LARGEST as u64 });
+        if edited.len() + content.len() - at > MAX_EDIT_BYTES {
+            return Err(FileError::TooLarge { path: path.to_owned(), most: MAX_EDIT_BYTES as u64 });
         }
     }
     edited.extend_from_slice(&content[at..]);
@@ -78,7 +78,7 @@ fn pattern(wanted: &Replacement) -> Result<Regex, FileError> {
         .case_insensitive(wanted.any_case)
         .multi_line(true)
         .crlf(true)
-        .size_limit(LARGEST_PROGRAM)
+        .size_limit(MAX_REGEX_BYTES)
         .build()
         .map_err(|error| Pattern::Find.bad(error))
 }
@@ -118,7 +118,7 @@ fn check(
     wanted: &Replacement,
     pattern: &Regex,
     path: &str,
-    patience: &Patience<'_>,
+    patience: &RegexDeadline<'_>,
 ) -> Result<(), FileError> {
     let count = |found: usize, _| patience.ask().map(|()| found + 1);
     let found = pattern.find_iter(content).try_fold(0, count).map_err(|over| over.at(path))?;
@@ -131,7 +131,7 @@ fn check(
         return Err(FileError::NotThere { path: path.to_owned(), near: near(content, wanted) });
     }
     let (mut at, mut line, mut lines) = (0, 1, Vec::new());
-    for place in pattern.find_iter(content).take(MOST_TOLD) {
+    for place in pattern.find_iter(content).take(MAX_REPORTED) {
         line += memchr::memchr_iter(b'\n', &content[at..place.start()]).count();
         at = place.start();
         lines.push(line);
@@ -143,7 +143,7 @@ fn check(
 fn near(content: &[u8], wanted: &Replacement) -> Vec<Candidate> {
     let looked_for = Edit { old: wanted.find.clone().into_bytes(), new: Vec::new(), all: true };
     match edit(content, &[looked_for]) {
-        Err(Misfit::Missing { near, .. }) if !wanted.regex => near,
+        Err(EditError::Missing { near, .. }) if !wanted.regex => near,
         _ => Vec::new(),
     }
 }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn replaced(content: &[u8], wanted: &Replacement) -> Result<(Vec<u8>, usize), FileError> {
-        replace(content, wanted, "f", &Patience::new(&|| false, None))
+        replace(content, wanted, "f", &RegexDeadline::new(&|| false, None))
     }
 
     #[test]

@@ -5,24 +5,27 @@
 //! not available any more, the other one is still restored. No content is kept for a moved file: it is read
 //! from its new path.
 
-use super::backup::{Generation, Moved};
-use super::names::Renamed;
-use super::several::TAKEN_BACK;
-use super::{After, Before, Changed, Found, Made, New, Target, Wish, described};
+use super::backup::{Generation, MovedPath};
+use super::move_and_delete::MoveResult;
+use super::multi_file::TAKEN_BACK;
+use super::{
+    ExistingFile, ExpectedState, FileOutcome, FileResult, NewContent, OldContents, PlannedFile,
+    Target, described,
+};
 use crate::error::EngineError;
-use crate::files::fault::FileError;
-use crate::files::{Files, Spot};
+use crate::files::error::FileError;
+use crate::files::{Files, PathInRoot};
 use std::path::Path;
 
 /// Maximum number of moves that a content is followed through: the default number of generations.
-const MOST_MOVES: usize = 20;
+const MAX_MOVES: usize = 20;
 
 /// A move to be undone.
-struct Back {
+struct MoveToUndo {
     /// The current path of the file.
-    from: Spot,
+    from: PathInRoot,
     /// Its old path.
-    to: Spot,
+    to: PathInRoot,
     /// The file that the move replaced.
     replaced: Option<Generation>,
     /// The file at the old path was restored by an earlier undo of this move, and is replaced again.
@@ -37,8 +40,8 @@ impl Files {
         &self,
         path: String,
         number: Option<u64>,
-        wish: Wish,
-    ) -> Result<Vec<Changed>, EngineError> {
+        wish: ExpectedState,
+    ) -> Result<Vec<FileOutcome>, EngineError> {
         let undone = self.work(move |files, stop| {
             let spot = files.find(&path)?;
             if let Some(back) = files.moved(&spot, number, &wish)? {
@@ -65,8 +68,8 @@ impl Files {
 
     fn wanted_generation(
         &self,
-        spot: &Spot,
-        before: Before<'_>,
+        spot: &PathInRoot,
+        before: OldContents<'_>,
         number: Option<u64>,
     ) -> Result<Generation, FileError> {
         let history = self.shared.backups.history(&spot.real());
@@ -75,8 +78,8 @@ impl Files {
         // had another name.
         let other = |it: &Generation| {
             let renamed = match &it.moved {
-                Some(Moved::From(path)) => before.is_some() && self.is_nothing_at(path),
-                Some(Moved::To(_)) => again.as_ref() == Some(it),
+                Some(MovedPath::From(path)) => before.is_some() && self.is_nothing_at(path),
+                Some(MovedPath::To(_)) => again.as_ref() == Some(it),
                 None => false,
             };
             renamed || !is_as_then(it, before)
@@ -94,13 +97,13 @@ impl Files {
 
     fn as_it_was(
         &self,
-        spot: &Spot,
-        before: Before<'_>,
+        spot: &PathInRoot,
+        before: OldContents<'_>,
         generation: &Generation,
-    ) -> Result<Made, FileError> {
+    ) -> Result<PlannedFile, FileError> {
         let content = self.shared.backups.content(&spot.real(), generation);
         let content = match (content, &generation.file, &generation.moved) {
-            (Err(_), Some(was), Some(Moved::To(path))) => {
+            (Err(_), Some(was), Some(MovedPath::To(path))) => {
                 let lost = || {
                     let why = format!("it was moved to '{path}', and is no longer there");
                     FileError::Lost(why)
@@ -110,19 +113,19 @@ impl Files {
             (content, ..) => content?,
         };
         // An existing file keeps its owner; a missing one gets its old owner.
-        let new = generation.file.as_ref().map(|was| New {
+        let new = generation.file.as_ref().map(|was| NewContent {
             content,
             mode: Some(was.mode),
             like: before.is_none().then(|| was.likeness()),
         });
-        Ok(Made { after: new.into(), ..Made::default() })
+        Ok(PlannedFile { after: new.into(), ..PlannedFile::default() })
     }
 
     /// The content of a file that was moved to `path`: the file there, a generation there, or where it moved on
     /// to.
     fn followed(&self, path: &str, sha256: &str) -> Option<Vec<u8>> {
         let mut path = path.to_owned();
-        for _ in 0..MOST_MOVES {
+        for _ in 0..MAX_MOVES {
             let now = self.find(&path).and_then(|spot| self.file_at(&spot));
             if let Some(found) = now.ok().flatten().filter(|found| found.sha256 == sha256) {
                 return Some(found.content);
@@ -134,15 +137,15 @@ impl Files {
                 return Some(content);
             }
             path = history.into_iter().find_map(|it| match it.moved {
-                Some(Moved::To(next)) => Some(next),
-                Some(Moved::From(_)) | None => None,
+                Some(MovedPath::To(next)) => Some(next),
+                Some(MovedPath::From(_)) | None => None,
             })?;
         }
         None
     }
 
     /// The current file; a missing folder contains none.
-    fn file_at(&self, spot: &Spot) -> Result<Option<Found>, FileError> {
+    fn file_at(&self, spot: &PathInRoot) -> Result<Option<ExistingFile>, FileError> {
         match Target::of(spot, &self.guarded()) {
             Err(FileError::Missing { .. }) => Ok(None),
             target => target?.find(),
@@ -157,17 +160,17 @@ impl Files {
     /// The move that ended the wanted generation, if it can be undone.
     fn moved(
         &self,
-        spot: &Spot,
+        spot: &PathInRoot,
         number: Option<u64>,
-        wish: &Wish,
-    ) -> Result<Option<Back>, FileError> {
+        wish: &ExpectedState,
+    ) -> Result<Option<MoveToUndo>, FileError> {
         let now = self.file_at(spot)?;
         let generation = self.wanted_generation(spot, now.as_ref(), number)?;
         match (generation.moved.clone(), &now) {
-            (Some(Moved::From(path)), Some(now)) => {
+            (Some(MovedPath::From(path)), Some(now)) => {
                 self.back_to_old_name(spot, now, (&path, generation), number, wish)
             }
-            (Some(Moved::To(path)), _) => {
+            (Some(MovedPath::To(path)), _) => {
                 let back = self.back_from_new_name(spot, now.as_ref(), (&path, &generation));
                 let found = now.map(|found| found.sha256);
                 match (&wish.if_hash, &found, back.is_some()) {
@@ -176,7 +179,7 @@ impl Files {
                     (None, _, true) | (_, _, false) => Ok(back),
                 }
             }
-            (Some(Moved::From(_)), None) | (None, _) => Ok(None),
+            (Some(MovedPath::From(_)), None) | (None, _) => Ok(None),
         }
     }
 
@@ -184,17 +187,17 @@ impl Files {
     /// replaced file is restored alone.
     fn back_to_old_name(
         &self,
-        spot: &Spot,
-        now: &Found,
+        spot: &PathInRoot,
+        now: &ExistingFile,
         (path, generation): (&str, Generation),
         number: Option<u64>,
-        wish: &Wish,
-    ) -> Result<Option<Back>, FileError> {
+        wish: &ExpectedState,
+    ) -> Result<Option<MoveToUndo>, FileError> {
         let history = self.shared.backups.history(&spot.real());
         // The last time this name got another file; failed moves from here do not count.
         let got = history.iter().find(|it| match &it.moved {
-            Some(Moved::To(_)) => !is_as_then(it, Some(now)),
-            Some(Moved::From(_)) => true,
+            Some(MovedPath::To(_)) => !is_as_then(it, Some(now)),
+            Some(MovedPath::From(_)) => true,
             None => it.file.is_none(),
         });
         // The moved file is the state of the next generation; it may have moved on and come back.
@@ -206,7 +209,7 @@ impl Files {
         }
         let without = number.is_some() || generation.file.is_some();
         match self.find(path).and_then(|to| self.is_taken(&to, spot).map(|it| (to, it))) {
-            Ok((to, onto)) => Ok(Some(Back {
+            Ok((to, onto)) => Ok(Some(MoveToUndo {
                 from: spot.clone(),
                 to,
                 replaced: Some(generation),
@@ -220,7 +223,7 @@ impl Files {
     }
 
     /// Returns true if the file at `to` was restored by an earlier undo of this move. Any other file stays.
-    fn is_taken(&self, to: &Spot, from: &Spot) -> Result<bool, FileError> {
+    fn is_taken(&self, to: &PathInRoot, from: &PathInRoot) -> Result<bool, FileError> {
         let target = match Target::of(to, &self.guarded()) {
             Err(FileError::Missing { .. }) => return Ok(false),
             target => target?,
@@ -230,7 +233,7 @@ impl Files {
         }
         let history = self.shared.backups.history(&to.real());
         let led_here = history.first().is_some_and(
-            |it| matches!(&it.moved, Some(Moved::To(path)) if Path::new(path) == from.real()),
+            |it| matches!(&it.moved, Some(MovedPath::To(path)) if Path::new(path) == from.real()),
         );
         match led_here && is_brought_back(&history, target.find().ok().flatten().as_ref()) {
             true => Ok(true),
@@ -242,10 +245,10 @@ impl Files {
     /// is restored without it.
     fn back_from_new_name(
         &self,
-        spot: &Spot,
-        now: Before<'_>,
+        spot: &PathInRoot,
+        now: OldContents<'_>,
         (path, generation): (&str, &Generation),
-    ) -> Option<Back> {
+    ) -> Option<MoveToUndo> {
         let from = self.find(path).ok()?;
         let found = self.file_at(&from).ok()??;
         if generation.file.as_ref().is_none_or(|was| was.sha256 != found.sha256) {
@@ -256,24 +259,24 @@ impl Files {
         {
             return None;
         }
-        let own = Moved::From(spot.real().into_os_string().into_string().ok()?);
+        let own = MovedPath::From(spot.real().into_os_string().into_string().ok()?);
         let mut history = self.shared.backups.history(&from.real()).into_iter();
         let replaced = history.find(|it| it.moved.as_ref() == Some(&own));
-        Some(Back { from, to: spot.clone(), replaced, onto: now.is_some(), if_hash: None })
+        Some(MoveToUndo { from, to: spot.clone(), replaced, onto: now.is_some(), if_hash: None })
     }
 
     fn move_back(
         &self,
-        back: Back,
-        wish: Wish,
+        back: MoveToUndo,
+        wish: ExpectedState,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Vec<Changed>, FileError> {
-        let Back { from, to, replaced, onto, if_hash } = &back;
-        let wish = &Wish { if_hash: if_hash.clone(), ..wish };
+    ) -> Result<Vec<FileOutcome>, FileError> {
+        let MoveToUndo { from, to, replaced, onto, if_hash } = &back;
+        let wish = &ExpectedState { if_hash: if_hash.clone(), ..wish };
         let Some(was) = replaced.as_ref().filter(|was| was.file.is_some()) else {
             return self.rename_back(from, to, *onto, wish, stop);
         };
-        let path = |spot: &Spot| spot.real().into_os_string().into_string().ok();
+        let path = |spot: &PathInRoot| spot.real().into_os_string().into_string().ok();
         self.change(&[to.clone(), from.clone()], wish, stop, |before| {
             let &[there, found] = before else { return Ok(Vec::new()) };
             if there.is_some() && !onto {
@@ -287,46 +290,46 @@ impl Files {
             }
             let unlike = |fault| FileError::NotAlike { path: from.shown.clone(), fault };
             let like = Some(found.likeness().map_err(unlike)?);
-            let new = New { content: found.content.clone(), mode: None, like };
-            let moved = path(from).map(Moved::From);
-            let moved = Made { after: After::Is(new), moved, ..Made::default() };
+            let new = NewContent { content: found.content.clone(), mode: None, like };
+            let moved = path(from).map(MovedPath::From);
+            let moved = PlannedFile { after: FileResult::Is(new), moved, ..PlannedFile::default() };
             let left = self.as_it_was(from, None, was)?;
-            Ok(vec![moved, Made { moved: path(to).map(Moved::To), ..left }])
+            Ok(vec![moved, PlannedFile { moved: path(to).map(MovedPath::To), ..left }])
         })
     }
 
     /// Renames back; nothing is restored at the current path of the file.
     fn rename_back(
         &self,
-        from: &Spot,
-        to: &Spot,
+        from: &PathInRoot,
+        to: &PathInRoot,
         onto: bool,
-        wish: &Wish,
+        wish: &ExpectedState,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Vec<Changed>, FileError> {
-        let Renamed { found, there, generations, .. } =
+    ) -> Result<Vec<FileOutcome>, FileError> {
+        let MoveResult { found, there, generations, .. } =
             self.rename_now(from, to, onto, wish, stop)?;
         let Some(found) = found else { return Ok(Vec::new()) };
-        let gone = Made { after: After::Gone, ..Made::default() };
+        let gone = PlannedFile { after: FileResult::Gone, ..PlannedFile::default() };
         let old = described(from, Some(&found), &gone, wish.dry_run);
-        let new = described(to, there.as_ref(), &Made::content(found.content), wish.dry_run);
+        let new = described(to, there.as_ref(), &PlannedFile::content(found.content), wish.dry_run);
         Ok(vec![
-            Changed { generation: generations.1, ..new },
-            Changed { generation: generations.0, ..old },
+            FileOutcome { generation: generations.1, ..new },
+            FileOutcome { generation: generations.0, ..old },
         ])
     }
 }
 
 /// Returns true if the file equals its state in this generation.
-fn is_as_then(generation: &Generation, now: Before<'_>) -> bool {
+fn is_as_then(generation: &Generation, now: OldContents<'_>) -> bool {
     let then = generation.file.as_ref().map(|was| (was.sha256.as_str(), was.mode));
     then == now.map(|found| (found.sha256.as_str(), found.look.mode))
 }
 
 /// Returns true if this file was replaced by a move, and restored when that move was undone.
-fn is_brought_back(history: &[Generation], now: Before<'_>) -> bool {
+fn is_brought_back(history: &[Generation], now: OldContents<'_>) -> bool {
     let [left, came, ..] = history else { return false };
-    matches!((&left.moved, &came.moved), (Some(Moved::To(one)), Some(Moved::From(other))) if one == other)
+    matches!((&left.moved, &came.moved), (Some(MovedPath::To(one)), Some(MovedPath::From(other))) if one == other)
         && now.is_some()
         && is_as_then(came, now)
 }

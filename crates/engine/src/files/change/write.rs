@@ -1,18 +1,20 @@
 //! Writes, edits and replaces in one file.
 
 use super::replace::{self, Replacement};
-use super::{Before, Changed, Made, Wish};
+use super::{ExpectedState, FileOutcome, OldContents, PlannedFile};
 use crate::error::EngineError;
-use crate::files::fault::FileError;
-use crate::files::patience::{Patience, SLOWEST};
-use crate::files::{Files, Spot};
-use proctor_core::content::{Encoding, Endings, Nature, Observer, decode_utf16, encode_utf16};
-use proctor_core::diff::Fitted;
+use crate::files::error::FileError;
+use crate::files::regex_deadline::{RegexDeadline, SLOWEST};
+use crate::files::{Files, PathInRoot};
+use proctor_core::content::{
+    ContentKind, Encoding, LineEndings, Observer, decode_utf16, encode_utf16,
+};
+use proctor_core::diff::AppliedHunk;
 use proctor_core::edit::{self, Edit};
 
 /// A new content for a file.
 #[derive(Debug, Clone, Default)]
-pub struct Written {
+pub struct WriteRequest {
     pub content: Vec<u8>,
     /// Write it unchanged; otherwise it gets the encoding and the line ends of the file.
     pub exact: bool,
@@ -25,15 +27,15 @@ impl Files {
     pub async fn write(
         &self,
         path: String,
-        written: Written,
-        wish: Wish,
-    ) -> Result<Changed, EngineError> {
+        written: WriteRequest,
+        wish: ExpectedState,
+    ) -> Result<FileOutcome, EngineError> {
         self.one(path, wish, move |spot, before, _| {
             if written.only_new && before.is_some() {
                 return Err(FileError::Occupied { path: spot.shown.clone() });
             }
             let old = before.map(|found| found.content.as_slice());
-            Ok(Made::content(fitted(&written, old.unwrap_or_default())))
+            Ok(PlannedFile::content(fitted(&written, old.unwrap_or_default())))
         })
         .await
     }
@@ -43,19 +45,19 @@ impl Files {
         &self,
         path: String,
         edits: Vec<Edit>,
-        wish: Wish,
-    ) -> Result<Changed, EngineError> {
+        wish: ExpectedState,
+    ) -> Result<FileOutcome, EngineError> {
         self.one(path, wish, move |spot, before, _| {
             let missing = || FileError::Missing { path: spot.shown.clone() };
             let found = before.ok_or_else(missing)?;
-            let misfit = |misfit| FileError::Misfit { path: spot.shown.clone(), misfit };
+            let misfit = |misfit| FileError::EditMismatch { path: spot.shown.clone(), misfit };
             let (content, places) = as_text(&found.content, &spot.shown, |text| {
                 let edited = edit::edit(text, &edits).map_err(misfit)?;
                 Ok((edited.content, edited.places))
             })?;
-            let at = |line: &usize| Fitted { line: *line, offset: 0, fuzz: 0 };
+            let at = |line: &usize| AppliedHunk { line: *line, offset: 0, fuzz: 0 };
             let hunks = places.lines.iter().map(at).collect();
-            Ok(Made { hunks, places: Some(places.count), ..Made::content(content) })
+            Ok(PlannedFile { hunks, places: Some(places.count), ..PlannedFile::content(content) })
         })
         .await
     }
@@ -65,16 +67,16 @@ impl Files {
         &self,
         path: String,
         wanted: Replacement,
-        wish: Wish,
-    ) -> Result<Changed, EngineError> {
+        wish: ExpectedState,
+    ) -> Result<FileOutcome, EngineError> {
         self.one(path, wish, move |spot, before, stop| {
             let missing = || FileError::Missing { path: spot.shown.clone() };
             let found = before.ok_or_else(missing)?;
-            let patience = Patience::new(stop, Some(SLOWEST));
+            let patience = RegexDeadline::new(stop, Some(SLOWEST));
             let (content, places) = as_text(&found.content, &spot.shown, |text| {
                 replace::replace(text, &wanted, &spot.shown, &patience)
             })?;
-            Ok(Made { places: Some(places), ..Made::content(content) })
+            Ok(PlannedFile { places: Some(places), ..PlannedFile::content(content) })
         })
         .await
     }
@@ -83,9 +85,11 @@ impl Files {
     async fn one(
         &self,
         path: String,
-        wish: Wish,
-        make: impl Fn(&Spot, Before<'_>, &dyn Fn() -> bool) -> Result<Made, FileError> + Send + 'static,
-    ) -> Result<Changed, EngineError> {
+        wish: ExpectedState,
+        make: impl Fn(&PathInRoot, OldContents<'_>, &dyn Fn() -> bool) -> Result<PlannedFile, FileError>
+        + Send
+        + 'static,
+    ) -> Result<FileOutcome, EngineError> {
         let changed = self.work(move |files, stop| {
             let spots = [files.find(&path)?];
             let changed = files.change(&spots, &wish, stop, |before| {
@@ -115,14 +119,16 @@ pub(super) fn as_text<T>(
     let (changed, rest) = change(text.as_bytes())?;
     let changed = std::str::from_utf8(&changed).map_err(|_| no_text("would have"))?;
     let changed = encode_utf16(changed, encoding);
-    match changed.len() > edit::LARGEST {
-        true => Err(FileError::TooLarge { path: path.to_owned(), most: edit::LARGEST as u64 }),
+    match changed.len() > edit::MAX_EDIT_BYTES {
+        true => {
+            Err(FileError::TooLarge { path: path.to_owned(), most: edit::MAX_EDIT_BYTES as u64 })
+        }
         false => Ok((changed, rest)),
     }
 }
 
 /// Converts a text to the form of the file: its byte order mark, its encoding and its line ends.
-fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
+fn fitted(written: &WriteRequest, old: &[u8]) -> Vec<u8> {
     let content = written.content.as_slice();
     if written.exact || old.is_empty() || content.is_empty() {
         return content.to_vec();
@@ -143,11 +149,11 @@ fn fitted(written: &Written, old: &[u8]) -> Vec<u8> {
 
 /// Converts line ends to those of the file, if they are all the same. Adds a final line end if the file has
 /// one; never removes one.
-fn ended(content: &[u8], nature: &Nature) -> Vec<u8> {
+fn ended(content: &[u8], nature: &ContentKind) -> Vec<u8> {
     let (mut ended, end) = match nature.endings {
-        Endings::CrLf => (edit::with_crlf(content), &b"\r\n"[..]),
-        Endings::Lf => (edit::with_lf(content), &b"\n"[..]),
-        Endings::None | Endings::Cr | Endings::Mixed => (content.to_vec(), &b"\n"[..]),
+        LineEndings::CrLf => (edit::with_crlf(content), &b"\r\n"[..]),
+        LineEndings::Lf => (edit::with_lf(content), &b"\n"[..]),
+        LineEndings::None | LineEndings::Cr | LineEndings::Mixed => (content.to_vec(), &b"\n"[..]),
     };
     if nature.final_newline && !matches!(content.last(), Some(b'\n' | b'\r')) {
         ended.extend_from_slice(end);

@@ -1,8 +1,8 @@
 //! The matching lines of one file, with their context lines.
 
-use super::super::patience::Patience;
-use super::watched::Watched;
-use super::{SearchQuery, Want};
+use super::super::regex_deadline::RegexDeadline;
+use super::interruptible_reader::InterruptibleMatcher;
+use super::{ResultKind, SearchQuery};
 use grep_matcher::Matcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkMatch};
 use std::fs::File;
@@ -10,8 +10,8 @@ use std::io::{self, Read};
 use std::ops::Range;
 
 /// Maximum number of lines of one match in a response. A multi-line pattern may match a whole file.
-const LONGEST_MATCH: usize = 200;
-const LARGEST_MATCH: usize = 256 << 10;
+const MAX_SHOWN_MATCH_BYTES: usize = 200;
+const MAX_MATCH_BYTES: usize = 256 << 10;
 
 /// Bytes that a line adds to a response in addition to its text.
 const AROUND_A_LINE: usize = 64;
@@ -46,21 +46,21 @@ impl FoundLine {
 /// Number of matches that are kept even if they do not fit: the first of a response, so that paging makes
 /// progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Least {
+pub(super) enum MinimumMatches {
     Nothing = 0,
     One = 1,
 }
 
 /// Number of matches of a file that were kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum KeptMatches {
     All,
     Some,
     Nothing,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct CollectedLines {
     pub(super) matches: u64,
     pub(super) lines: Vec<FoundLine>,
     /// Bytes that all lines add to the response.
@@ -69,7 +69,7 @@ pub(super) struct Gathered {
     pub(super) full: bool,
 }
 
-impl Gathered {
+impl CollectedLines {
     fn push(&mut self, line: FoundLine) {
         self.bytes += line.room();
         self.lines.push(line);
@@ -82,7 +82,13 @@ impl Gathered {
     }
 
     /// Keeps only the first `most` matches, as far as they fit, with up to `after` lines after the last.
-    pub(super) fn keep(&mut self, most: u64, room: usize, after: usize, least: Least) -> Kept {
+    pub(super) fn keep(
+        &mut self,
+        most: u64,
+        room: usize,
+        after: usize,
+        least: MinimumMatches,
+    ) -> KeptMatches {
         // The start of each match, and the size of everything before it.
         let (mut begins, mut bytes) = (Vec::new(), 0);
         for (at, line) in self.lines.iter().enumerate() {
@@ -94,13 +100,13 @@ impl Gathered {
         let ends = begins.iter().skip(1).map(|(_, before)| *before).chain([bytes]);
         let fits = ends.take_while(|end| *end <= room).count().max(least as usize);
         let kept = fits.min(usize::try_from(most).unwrap_or(usize::MAX));
-        let Some((end, _)) = begins.get(kept) else { return Kept::All };
+        let Some((end, _)) = begins.get(kept) else { return KeptMatches::All };
         self.lines.truncate(*end);
         let last = self.last_match();
         self.lines.retain(|line| line.number <= last.saturating_add(after as u64));
         self.matches = kept as u64;
         self.bytes = self.lines.iter().map(FoundLine::room).sum();
-        if kept == 0 { Kept::Nothing } else { Kept::Some }
+        if kept == 0 { KeptMatches::Nothing } else { KeptMatches::Some }
     }
 
     /// The last line of the last match, whether included or not.
@@ -114,12 +120,12 @@ impl Gathered {
 }
 
 /// A reader that can be stopped.
-pub(super) struct Stoppable<'a> {
+pub(super) struct StoppableReader<'a> {
     pub(super) file: File,
-    pub(super) patience: &'a Patience<'a>,
+    pub(super) patience: &'a RegexDeadline<'a>,
 }
 
-impl Read for Stoppable<'_> {
+impl Read for StoppableReader<'_> {
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         if self.patience.is_stopped() {
             return Err(io::Error::from(io::ErrorKind::TimedOut));
@@ -128,31 +134,41 @@ impl Read for Stoppable<'_> {
     }
 }
 
-pub(super) struct Gather<'a> {
+pub(super) struct LineCollector<'a> {
     query: &'a SearchQuery,
-    matcher: &'a Watched<'a>,
+    matcher: &'a InterruptibleMatcher<'a>,
     /// Matches up to this line were in an earlier response.
     skip: u64,
-    gathered: Gathered,
+    gathered: CollectedLines,
     /// Progress of the current match.
-    told: Told,
+    told: ReportedMatch,
 }
 
 /// Progress of a match.
 #[derive(Default)]
-struct Told {
+struct ReportedMatch {
     /// The match was not in an earlier response.
     new: bool,
     lines: usize,
     bytes: usize,
 }
 
-impl<'a> Gather<'a> {
-    pub(super) fn new(query: &'a SearchQuery, matcher: &'a Watched<'a>, skip: u64) -> Gather<'a> {
-        Gather { query, matcher, skip, gathered: Gathered::default(), told: Told::default() }
+impl<'a> LineCollector<'a> {
+    pub(super) fn new(
+        query: &'a SearchQuery,
+        matcher: &'a InterruptibleMatcher<'a>,
+        skip: u64,
+    ) -> LineCollector<'a> {
+        LineCollector {
+            query,
+            matcher,
+            skip,
+            gathered: CollectedLines::default(),
+            told: ReportedMatch::default(),
+        }
     }
 
-    pub(super) fn finish(self) -> Gathered {
+    pub(super) fn finish(self) -> CollectedLines {
         self.gathered
     }
 
@@ -170,8 +186,9 @@ impl<'a> Gather<'a> {
     /// Adds a line of a match. Returns true if there is room for more.
     fn tell(&mut self, number: u64, line: &[u8], column: usize, begins: bool) -> bool {
         if begins {
-            let lines = self.query.want == Want::Lines;
-            self.told = Told { new: !lines || number > self.skip, ..Told::default() };
+            let lines = self.query.want == ResultKind::Lines;
+            self.told =
+                ReportedMatch { new: !lines || number > self.skip, ..ReportedMatch::default() };
             if self.told.new && self.gathered.matches == 0 {
                 // Context lines of an earlier match were in its response.
                 self.gathered.begin_at(number.saturating_sub(self.query.before as u64));
@@ -181,10 +198,10 @@ impl<'a> Gather<'a> {
             self.gathered.full =
                 self.gathered.matches > 1 && self.gathered.bytes > self.query.max_bytes;
         }
-        if !self.told.new || self.query.want != Want::Lines {
-            return self.query.want != Want::Files;
+        if !self.told.new || self.query.want != ResultKind::Lines {
+            return self.query.want != ResultKind::Files;
         }
-        if self.told.lines >= LONGEST_MATCH || self.told.bytes >= LARGEST_MATCH {
+        if self.told.lines >= MAX_SHOWN_MATCH_BYTES || self.told.bytes >= MAX_MATCH_BYTES {
             if let Some(last) = self.gathered.lines.last_mut() {
                 last.further += 1;
             }
@@ -200,7 +217,7 @@ impl<'a> Gather<'a> {
 
 /// The matches in some lines.
 struct Matches<'a> {
-    matcher: &'a Watched<'a>,
+    matcher: &'a InterruptibleMatcher<'a>,
     text: &'a [u8],
     /// End of the last match.
     end: usize,
@@ -234,7 +251,7 @@ fn window(bytes: &[u8], column: usize, most: usize) -> &[u8] {
     &bytes[begin..end]
 }
 
-impl Sink for Gather<'_> {
+impl Sink for LineCollector<'_> {
     type Error = io::Error;
 
     /// Handles consecutive lines that contain matches. A multi-line pattern may have several matches in them,
@@ -243,12 +260,12 @@ impl Sink for Gather<'_> {
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
         let (range, first) = (found.bytes_range_in_buffer(), found.line_number().unwrap_or(0));
         match self.query.want {
-            Want::Files | Want::Counts if !self.query.multiline => {
+            ResultKind::Files | ResultKind::Counts if !self.query.multiline => {
                 self.gathered.matches += 1;
-                return Ok(self.query.want == Want::Counts);
+                return Ok(self.query.want == ResultKind::Counts);
             }
-            Want::Lines if !self.query.multiline && first <= self.skip => return Ok(true),
-            Want::Files | Want::Counts | Want::Lines => {}
+            ResultKind::Lines if !self.query.multiline && first <= self.skip => return Ok(true),
+            ResultKind::Files | ResultKind::Counts | ResultKind::Lines => {}
         }
         let text = &found.buffer()[..found.buffer().len().min(range.end + LETTER)];
         let mut matches = Matches { matcher: self.matcher, text, end: range.start };

@@ -1,45 +1,45 @@
 //! Searches the contents of files, with the crates of ripgrep: several files at once, in order of names, until
 //! the page is full. One match takes time proportional to the bytes read for it, whatever the pattern.
 
+mod file_batches;
+mod interruptible_reader;
 mod lines;
 mod order;
-mod supply;
-mod watched;
 
 pub use lines::FoundLine;
 
-use super::fault::{FileError, Pattern};
+use super::error::{FileError, Pattern};
+use super::ignore_rules::SkipRules;
 use super::list::{cursor, parse_cursor};
-use super::patience::{Over, Patience, SLOWEST};
-use super::roots::{Guarded, Spot};
-use super::rules::LeaveOut;
-use super::walk::{Walk, Walking};
+use super::regex_deadline::{RegexDeadline, SLOWEST, StopReason};
+use super::roots::{OwnFiles, PathInRoot};
+use super::walk::{Walk, WalkOptions};
+use file_batches::{Files, Filter};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
-use lines::{Gather, Gathered, Stoppable};
+use interruptible_reader::InterruptibleMatcher;
+use lines::{CollectedLines, LineCollector, StoppableReader};
 use order::Order;
-use proctor_sys::beneath::{Folder, Kind, Look, Rel};
+use proctor_sys::beneath::{EntryInfo, Folder, Kind, RelativePath};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
-use supply::{Files, Filter};
-use watched::Watched;
 
 /// Maximum size of a compiled pattern; a larger one is an attack.
-const LARGEST_PATTERN: usize = 10 << 20;
+const MAX_PATTERN_BYTES: usize = 10 << 20;
 
 /// Memory limit per file: a longer line, or a longer file with multi-line patterns, is not searched.
-const LARGEST_HEAP: usize = 128 << 20;
+const MAX_HEAP_BYTES: usize = 128 << 20;
 
 /// Maximum size of a response in bytes. A few times what a person reads, and a limit on what a pattern can
 /// produce.
-pub const LARGEST_PAGE: usize = 4 << 20;
+pub const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Maximum number of threads; more would wait for the same disk.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// Files up to this size are read at once: as much as the searcher checks for a zero byte.
 const SMALL: usize = 64 << 10;
@@ -63,8 +63,8 @@ pub struct SearchQuery {
     pub globs: Vec<String>,
     /// Only files of these types, by ripgrep's names; those after a `!` are excluded.
     pub types: Vec<String>,
-    pub leave_out: LeaveOut,
-    pub want: Want,
+    pub leave_out: SkipRules,
+    pub want: ResultKind,
     /// Maximum number of matches, or of files for the other wants, in one response.
     pub most: usize,
     /// Maximum size of the response in bytes; [`LARGEST_PAGE`] at most.
@@ -84,7 +84,7 @@ pub enum Case {
 
 /// The details returned for a file with a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Want {
+pub enum ResultKind {
     Lines,
     Counts,
     Files,
@@ -114,16 +114,16 @@ pub struct SearchPage {
 }
 
 /// The end of an earlier response: in this file, after this line.
-struct Begin {
-    path: Rel,
+struct ResumePoint {
+    path: RelativePath,
     line: u64,
 }
 
-impl Begin {
-    fn parse(text: &str) -> Result<Begin, FileError> {
+impl ResumePoint {
+    fn parse(text: &str) -> Result<ResumePoint, FileError> {
         let bad = || FileError::BadCursor(text.to_owned());
         let (path, line) = text.split_once('.').ok_or_else(bad)?;
-        Ok(Begin { path: parse_cursor(path)?, line: line.parse().map_err(|_| bad())? })
+        Ok(ResumePoint { path: parse_cursor(path)?, line: line.parse().map_err(|_| bad())? })
     }
 
     fn text(path: &[u8], line: u64) -> String {
@@ -132,9 +132,9 @@ impl Begin {
 }
 
 pub(crate) fn search(
-    spot: &Spot,
+    spot: &PathInRoot,
     query: &SearchQuery,
-    guarded: &Guarded,
+    guarded: &OwnFiles,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<SearchPage, FileError> {
     search_within(spot, query, guarded, stop, SLOWEST)
@@ -142,14 +142,14 @@ pub(crate) fn search(
 
 /// Like [`search`], with a time limit per file.
 pub(crate) fn search_within(
-    spot: &Spot,
+    spot: &PathInRoot,
     query: &SearchQuery,
-    guarded: &Guarded,
+    guarded: &OwnFiles,
     stop: &(dyn Fn() -> bool + Sync),
     slowest: Duration,
 ) -> Result<SearchPage, FileError> {
-    let begin = query.cursor.as_deref().map(Begin::parse).transpose()?;
-    let work = Work { query, matcher: matcher(query)?, begin, stop, slowest };
+    let begin = query.cursor.as_deref().map(ResumePoint::parse).transpose()?;
+    let work = SearchWork { query, matcher: matcher(query)?, begin, stop, slowest };
     let order = Order::new(query);
     let place = spot.place(guarded)?;
     let look = place.look().map_err(spot.at())?;
@@ -161,7 +161,7 @@ pub(crate) fn search_within(
         place.read().map_err(spot.at())?;
         let folder = Arc::new(place.folder().again().map_err(spot.at())?);
         let path = spot.rel.as_bytes().to_vec();
-        let job = Job { number: 0, path, folder, name: place.name().to_owned() };
+        let job = FileJob { number: 0, path, folder, name: place.name().to_owned() };
         order.begin(std::slice::from_ref(&job));
         work.run(&job, &mut work.tools(), &order);
         0
@@ -170,7 +170,7 @@ pub(crate) fn search_within(
         return Err(FileError::Cancelled);
     }
     let mut page = order.page(|path| {
-        let rel = Rel::parse(OsStr::from_bytes(path)).map_err(spot.at())?;
+        let rel = RelativePath::parse(OsStr::from_bytes(path)).map_err(spot.at())?;
         Ok(spot.shown_at(&rel))
     })?;
     page.unreadable += unreadable;
@@ -178,7 +178,7 @@ pub(crate) fn search_within(
 }
 
 /// A file to search.
-struct Job {
+struct FileJob {
     /// Position in the order of names.
     number: u64,
     /// Below the root.
@@ -187,23 +187,23 @@ struct Job {
     name: OsString,
 }
 
-struct Work<'a> {
+struct SearchWork<'a> {
     query: &'a SearchQuery,
     matcher: RegexMatcher,
-    begin: Option<Begin>,
+    begin: Option<ResumePoint>,
     stop: &'a (dyn Fn() -> bool + Sync),
     slowest: Duration,
 }
 
-impl Work<'_> {
+impl SearchWork<'_> {
     /// Searches every file below a folder; returns the number of folders that could not be read.
     fn in_folder(
         &self,
-        spot: &Spot,
-        guarded: &Guarded,
+        spot: &PathInRoot,
+        guarded: &OwnFiles,
         order: &Order<'_>,
     ) -> Result<u64, FileError> {
-        let walk = Walk::begin(&Walking {
+        let walk = Walk::begin(&WalkOptions {
             spot,
             guarded,
             leave_out: self.query.leave_out,
@@ -214,7 +214,7 @@ impl Work<'_> {
         let files = Files::new(walk, Filter::new(self.query, spot)?);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
-            for _ in 1..threads.min(MOST_THREADS) {
+            for _ in 1..threads.min(MAX_THREADS) {
                 scope.spawn(|| self.take_part(&files, order));
             }
             self.take_part(&files, order);
@@ -235,30 +235,30 @@ impl Work<'_> {
         }
     }
 
-    fn run(&self, job: &Job, tools: &mut Tools, order: &Order<'_>) {
+    fn run(&self, job: &FileJob, tools: &mut SearchBuffers, order: &Order<'_>) {
         let again = self.begin.as_ref().filter(|begin| begin.path.as_bytes() == job.path);
         let skip = again.map_or(0, |begin| begin.line);
         if skip == u64::MAX {
-            return order.end(job, Some(Gathered::default()));
+            return order.end(job, Some(CollectedLines::default()));
         }
         let stop = || (self.stop)() || order.is_enough();
         // Line by line, no pattern reads anything twice, however large the file is.
         let slowest = Some(self.slowest).filter(|_| self.query.multiline);
-        let patience = Patience::new(&stop, slowest);
-        let watched = Watched { matcher: &tools.matcher, patience: &patience };
-        let mut gather = Gather::new(self.query, &watched, skip);
+        let patience = RegexDeadline::new(&stop, slowest);
+        let watched = InterruptibleMatcher { matcher: &tools.matcher, patience: &patience };
+        let mut gather = LineCollector::new(self.query, &watched, skip);
         let searched = job.folder.read(&job.name).is_ok_and(|(file, look)| {
             let (searcher, room) = (&mut tools.searcher, &mut tools.room);
             look_through(file, &look, &watched, searcher, room, &mut gather).is_ok()
         });
-        if patience.over() == Some(Over::TooSlow) {
+        if patience.over() == Some(StopReason::TooSlow) {
             return order.end_slow(job);
         }
         order.end(job, searched.then(|| gather.finish()));
     }
 
-    fn tools(&self) -> Tools {
-        let lines = self.query.want == Want::Lines;
+    fn tools(&self) -> SearchBuffers {
+        let lines = self.query.want == ResultKind::Lines;
         let searcher = SearcherBuilder::new()
             .line_number(lines)
             .invert_match(self.query.invert)
@@ -266,14 +266,14 @@ impl Work<'_> {
             .before_context(if lines { self.query.before } else { 0 })
             .after_context(if lines { self.query.after } else { 0 })
             .binary_detection(BinaryDetection::quit(0))
-            .heap_limit(Some(LARGEST_HEAP))
+            .heap_limit(Some(MAX_HEAP_BYTES))
             .build();
-        Tools { searcher, matcher: self.matcher.clone(), room: vec![0; SMALL] }
+        SearchBuffers { searcher, matcher: self.matcher.clone(), room: vec![0; SMALL] }
     }
 }
 
 /// The tools of one search thread.
-struct Tools {
+struct SearchBuffers {
     searcher: Searcher,
     /// Not shared: it has caches that change while it matches.
     matcher: RegexMatcher,
@@ -282,15 +282,15 @@ struct Tools {
 
 fn look_through(
     mut file: File,
-    look: &Look,
-    watched: &Watched<'_>,
+    look: &EntryInfo,
+    watched: &InterruptibleMatcher<'_>,
     searcher: &mut Searcher,
     room: &mut [u8],
-    gather: &mut Gather<'_>,
+    gather: &mut LineCollector<'_>,
 ) -> io::Result<()> {
     let patience = watched.patience;
     if look.size >= SMALL as u64 {
-        return searcher.search_reader(watched, Stoppable { file, patience }, gather);
+        return searcher.search_reader(watched, StoppableReader { file, patience }, gather);
     }
     let mut length = 0;
     loop {
@@ -305,7 +305,7 @@ fn look_through(
     }
     // The file has grown meanwhile.
     file.rewind()?;
-    searcher.search_reader(watched, Stoppable { file, patience }, gather)
+    searcher.search_reader(watched, StoppableReader { file, patience }, gather)
 }
 
 fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
@@ -317,8 +317,8 @@ fn matcher(query: &SearchQuery) -> Result<RegexMatcher, FileError> {
         .word(query.word)
         .case_insensitive(query.case == Case::Insensitive)
         .case_smart(query.case == Case::Smart)
-        .size_limit(LARGEST_PATTERN)
-        .dfa_size_limit(LARGEST_PATTERN);
+        .size_limit(MAX_PATTERN_BYTES)
+        .dfa_size_limit(MAX_PATTERN_BYTES);
     if !query.multiline {
         builder.line_terminator(Some(b'\n'));
     }

@@ -1,9 +1,9 @@
 //! Puts results in order. Several threads search files and finish in any order; the results are in order of
 //! names. The search is done when everything before some file is known and fills the page.
 
-use super::lines::{Gathered, Kept, Least};
-use super::{Begin, FoundFile, Job, SearchPage, SearchQuery, Want};
-use crate::files::fault::FileError;
+use super::lines::{CollectedLines, KeptMatches, MinimumMatches};
+use super::{FileJob, FoundFile, ResultKind, ResumePoint, SearchPage, SearchQuery};
+use crate::files::error::FileError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ struct State {
     /// Files being searched.
     open: BTreeSet<u64>,
     /// Files with a match.
-    found: BTreeMap<u64, (Vec<u8>, Gathered)>,
+    found: BTreeMap<u64, (Vec<u8>, CollectedLines)>,
     searched: u64,
     unreadable: u64,
     /// A file on which the pattern exceeded its time limit.
@@ -38,12 +38,12 @@ impl<'a> Order<'a> {
         self.enough.load(Ordering::Relaxed)
     }
 
-    pub(super) fn begin(&self, jobs: &[Job]) {
+    pub(super) fn begin(&self, jobs: &[FileJob]) {
         self.state().open.extend(jobs.iter().map(|job| job.number));
     }
 
     /// Records the result of a file; `None`: it could not be read.
-    pub(super) fn end(&self, job: &Job, gathered: Option<Gathered>) {
+    pub(super) fn end(&self, job: &FileJob, gathered: Option<CollectedLines>) {
         let mut state = self.state();
         state.open.remove(&job.number);
         // A file that was abandoned because the page is full does not count as unreadable.
@@ -66,7 +66,7 @@ impl<'a> Order<'a> {
 
     /// Records that the pattern is too slow for a file. That fails the search, unless the page is full before
     /// that file.
-    pub(super) fn end_slow(&self, job: &Job) {
+    pub(super) fn end_slow(&self, job: &FileJob) {
         let mut state = self.state();
         state.open.remove(&job.number);
         if self.fills(&state.found).is_none_or(|last| last > job.number) {
@@ -76,9 +76,9 @@ impl<'a> Order<'a> {
     }
 
     /// The first file that exceeds the page.
-    fn fills(&self, found: &BTreeMap<u64, (Vec<u8>, Gathered)>) -> Option<u64> {
+    fn fills(&self, found: &BTreeMap<u64, (Vec<u8>, CollectedLines)>) -> Option<u64> {
         let (mut matches, mut bytes) = (0, 0);
-        let fills = |(_, (path, gathered)): &(&u64, &(Vec<u8>, Gathered))| {
+        let fills = |(_, (path, gathered)): &(&u64, &(Vec<u8>, CollectedLines))| {
             let full = bytes >= self.query.max_bytes || gathered.full;
             matches += self.weight(gathered);
             bytes += takes(path, gathered);
@@ -87,10 +87,10 @@ impl<'a> Order<'a> {
         found.iter().find(fills).map(|(number, _)| *number)
     }
 
-    fn weight(&self, gathered: &Gathered) -> u64 {
+    fn weight(&self, gathered: &CollectedLines) -> u64 {
         match self.query.want {
-            Want::Lines => gathered.matches,
-            Want::Counts | Want::Files => 1,
+            ResultKind::Lines => gathered.matches,
+            ResultKind::Counts | ResultKind::Files => 1,
         }
     }
 
@@ -111,14 +111,17 @@ impl<'a> Order<'a> {
                 page.cursor = last;
                 break;
             }
-            let least = if page.files.is_empty() { Least::One } else { Least::Nothing };
+            let least =
+                if page.files.is_empty() { MinimumMatches::One } else { MinimumMatches::Nothing };
             let for_lines = room.saturating_sub(path.len() + AROUND_A_FILE);
             let kept = gathered.keep(left, for_lines, self.query.after, least);
-            debug_assert!(kept != Kept::All || !gathered.full, "what was not read goes on");
+            debug_assert!(kept != KeptMatches::All || !gathered.full, "what was not read goes on");
             match kept {
-                Kept::All => {}
-                Kept::Some => page.cursor = Some(Begin::text(&path, gathered.last_match())),
-                Kept::Nothing => {
+                KeptMatches::All => {}
+                KeptMatches::Some => {
+                    page.cursor = Some(ResumePoint::text(&path, gathered.last_match()))
+                }
+                KeptMatches::Nothing => {
                     page.cursor = last;
                     break;
                 }
@@ -128,10 +131,10 @@ impl<'a> Order<'a> {
             room = room.saturating_sub(bytes);
             (page.taken, page.bytes) = (page.taken + weight as usize, page.bytes + bytes);
             let line = match self.query.want {
-                Want::Lines => gathered.last_match(),
-                Want::Counts | Want::Files => u64::MAX,
+                ResultKind::Lines => gathered.last_match(),
+                ResultKind::Counts | ResultKind::Files => u64::MAX,
             };
-            last = Some(Begin::text(&path, line));
+            last = Some(ResumePoint::text(&path, line));
             let (matches, lines) = (gathered.matches, gathered.lines);
             page.files.push(FoundFile { path: shown(&path)?, matches, lines });
             if page.cursor.is_some() {
@@ -147,6 +150,6 @@ impl<'a> Order<'a> {
 }
 
 /// Bytes that a file with its lines adds to the response.
-fn takes(path: &[u8], gathered: &Gathered) -> usize {
+fn takes(path: &[u8], gathered: &CollectedLines) -> usize {
     path.len() + AROUND_A_FILE + gathered.bytes
 }

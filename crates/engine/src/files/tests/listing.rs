@@ -1,7 +1,7 @@
 //! Listing, and that pages together are the whole.
 
+use super::super::ignore_rules::SkipRules;
 use super::super::list::{ListQuery, Listing, list};
-use super::super::rules::LeaveOut;
 use super::Place;
 use crate::files::{FileError, Kind};
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ fn rules_hold_where_they_stand_and_below() {
 fn rules_and_dots_can_be_overlooked_and_proctors_own_cannot() {
     let place = tree();
     let seen = |no_ignore, hidden| -> BTreeSet<String> {
-        let leave_out = LeaveOut { no_ignore, hidden };
+        let leave_out = SkipRules { no_ignore, hidden };
         let query = ListQuery { leave_out, ..ListQuery::default() };
         look(&place, "", query).unwrap().entries.into_iter().map(|entry| entry.path).collect()
     };
@@ -134,7 +134,7 @@ fn what_is_left_out_is_what_git_leaves_out() {
         a.c c/b.c d.c trail #h x/y c/x/y café.log c/marked c/ends nest/1.log nest/build/f nest/inner \
         nest/mine a/nest/only a/nest/theirs a/nest/sub-ignored a/b/ok";
     files.split_whitespace().chain(["foo "]).for_each(|path| place.write(path, ""));
-    let leave_out = LeaveOut { no_ignore: false, hidden: true };
+    let leave_out = SkipRules { no_ignore: false, hidden: true };
     let query = ListQuery { leave_out, kind: Some(Kind::File), ..ListQuery::default() };
     let all = look(&place, "", query).unwrap();
     let ours: BTreeSet<String> = all.entries.into_iter().map(|entry| entry.path).collect();
@@ -169,7 +169,7 @@ fn every_ignore_file_counts_more_than_every_file_of_gits() {
 #[test]
 fn pages_make_the_whole_list() {
     let place = tree();
-    let leave_out = LeaveOut { no_ignore: true, hidden: true };
+    let leave_out = SkipRules { no_ignore: true, hidden: true };
     let all = look(&place, "", ListQuery { leave_out, ..ListQuery::default() }).unwrap();
     for most in 1..6 {
         let mut query = ListQuery { leave_out, most, ..ListQuery::default() };

@@ -5,7 +5,7 @@ mod reading;
 mod searching;
 mod walls;
 
-use super::roots::{Guarded, Roots, Spot};
+use super::roots::{OwnFiles, PathInRoot, Roots};
 use proctor_core::config::roots::RootDef;
 use proctor_core::home::Home;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 pub(crate) struct Place {
     folder: TempDir,
     pub(crate) roots: Roots,
-    pub(crate) guarded: Guarded,
+    pub(crate) guarded: OwnFiles,
 }
 
 impl Place {
@@ -27,7 +27,7 @@ impl Place {
         }
         let roots = Roots::open(&[RootDef::of(path("app").to_str().unwrap())]);
         let home = Home { state: path("app/.state"), runtime: path("app/.state/run") };
-        let guarded = Guarded::of(&home);
+        let guarded = OwnFiles::of(&home);
         Place { folder, roots, guarded }
     }
 
@@ -41,7 +41,7 @@ impl Place {
         std::fs::write(path, content).unwrap();
     }
 
-    pub(crate) fn spot(&self, path: &str) -> Spot {
+    pub(crate) fn spot(&self, path: &str) -> PathInRoot {
         self.roots.find(path).unwrap()
     }
 }
@@ -156,7 +156,7 @@ fn in_the_folder_of_the_state_only_what_proctor_keeps_is_its_own() {
         std::fs::write(path(name), "text").unwrap();
     }
     let home = Home { state: path(""), runtime: path("run") };
-    let guarded = Guarded::of(&home);
+    let guarded = OwnFiles::of(&home);
     let roots = Roots::open(&[RootDef::of(folder.path().to_str().unwrap())]);
     for name in own.into_iter().chain(["audit", "logs", "logs/web", "run"]) {
         let refused = roots.find(name).unwrap().place(&guarded).unwrap_err();

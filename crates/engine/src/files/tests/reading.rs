@@ -1,15 +1,15 @@
 //! Reading parts of files, and that the parts together are the whole.
 
-use super::super::read::{Content, Part, ReadQuery, read};
-use super::super::survey::{PIECE, Surveys, sha256};
+use super::super::file_info::{FileInfoCache, PIECE, sha256};
+use super::super::read::{Content, ContentRange, ReadQuery, read};
 use super::Place;
 use crate::files::FileError;
-use proctor_core::content::{Encoding, Endings};
+use proctor_core::content::{Encoding, LineEndings};
 use proptest::prelude::*;
 
 fn look(place: &Place, path: &str, query: &ReadQuery) -> Result<Content, FileError> {
     let query = ReadQuery { max_bytes: query.max_bytes.max(1), ..query.clone() };
-    read(&place.spot(path), &query, &place.guarded, &Surveys::default(), &|| false)
+    read(&place.spot(path), &query, &place.guarded, &FileInfoCache::default(), &|| false)
 }
 
 fn usual() -> ReadQuery {
@@ -18,8 +18,10 @@ fn usual() -> ReadQuery {
 
 fn text(content: &Content) -> (&str, u64, u64) {
     match &content.part {
-        Part::Text { text, from, to, .. } => (text, from.unwrap(), to.unwrap()),
-        Part::Bytes { .. } | Part::Picture { .. } | Part::Unreadable => panic!("{content:?}"),
+        ContentRange::Text { text, from, to, .. } => (text, from.unwrap(), to.unwrap()),
+        ContentRange::Bytes { .. } | ContentRange::Picture { .. } | ContentRange::Unreadable => {
+            panic!("{content:?}")
+        }
     }
 }
 
@@ -51,7 +53,7 @@ fn what_a_file_is_stands_beside_its_content() {
     place.write("crlf", "a\r\nb\r\n");
     let content = look(&place, "crlf", &usual()).unwrap();
     assert_eq!(text(&content), ("a\r\nb\r\n", 1, 2));
-    assert_eq!(content.nature.endings, Endings::CrLf);
+    assert_eq!(content.nature.endings, LineEndings::CrLf);
     assert_eq!((content.size, content.sha256), (6, Some(sha256(b"a\r\nb\r\n"))));
 
     place.write("bom", b"\xef\xbb\xbfa\n");
@@ -65,7 +67,7 @@ fn what_a_file_is_stands_beside_its_content() {
     place.write("latin", b"\xe4\n");
     let content = look(&place, "latin", &usual()).unwrap();
     assert_eq!(text(&content).0, "\u{fffd}\n");
-    assert!(matches!(content.part, Part::Text { lossy: true, .. }));
+    assert!(matches!(content.part, ContentRange::Text { lossy: true, .. }));
 
     place.write("empty", "");
     let content = look(&place, "empty", &usual()).unwrap();
@@ -78,9 +80,9 @@ fn what_is_no_text_is_said_to_be_none_and_given_as_bytes() {
     let bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
     place.write("picture", bytes);
     let content = look(&place, "picture", &usual()).unwrap();
-    assert_eq!((content.part, content.picture), (Part::Unreadable, Some("image/png")));
+    assert_eq!((content.part, content.picture), (ContentRange::Unreadable, Some("image/png")));
     let content = look(&place, "picture", &ReadQuery { bytes: true, ..usual() }).unwrap();
-    assert_eq!(content.part, Part::Bytes { bytes: bytes.to_vec(), offset: 0 });
+    assert_eq!(content.part, ContentRange::Bytes { bytes: bytes.to_vec(), offset: 0 });
 }
 
 #[test]
@@ -116,7 +118,7 @@ fn a_cursor_that_somebody_made_up_does_no_harm() {
 /// A sparse file that is too large to be read as a whole.
 fn huge(place: &Place, name: &str) {
     use std::io::{Seek, Write};
-    let size = super::super::survey::LARGEST + 2 * PIECE as u64;
+    let size = super::super::file_info::MAX_FILE_BYTES + 2 * PIECE as u64;
     place.write(name, "x\n".repeat(PIECE / 2));
     let mut file = std::fs::File::options().write(true).open(place.path("app").join(name)).unwrap();
     file.seek(std::io::SeekFrom::Start(size)).unwrap();
@@ -132,8 +134,10 @@ fn the_last_lines_of_a_huge_file_have_no_numbers() {
     let told = |query: &ReadQuery| {
         let content = look(&place, "f", query).unwrap();
         match content.part {
-            Part::Text { text, from, to, .. } => (text, from.or(to), content.cursor),
-            part @ (Part::Bytes { .. } | Part::Picture { .. } | Part::Unreadable) => {
+            ContentRange::Text { text, from, to, .. } => (text, from.or(to), content.cursor),
+            part @ (ContentRange::Bytes { .. }
+            | ContentRange::Picture { .. }
+            | ContentRange::Unreadable) => {
                 panic!("{part:?}")
             }
         }
@@ -153,7 +157,7 @@ fn who_looks_for_a_line_of_a_huge_file_can_stop() {
     let looks = std::cell::Cell::new(0);
     let stop = || looks.replace(looks.get() + 1) >= 5;
     let query = ReadQuery { from: Some(1 << 40), ..usual() };
-    let read = read(&place.spot("f"), &query, &place.guarded, &Surveys::default(), &stop);
+    let read = read(&place.spot("f"), &query, &place.guarded, &FileInfoCache::default(), &stop);
     assert!(matches!(read, Err(FileError::Cancelled)));
 }
 
@@ -225,8 +229,8 @@ proptest! {
         prop_assert_eq!(read, expected);
         let bytes = ReadQuery { bytes: true, max_bytes, ..ReadQuery::default() };
         let joined: Vec<u8> = pages(&place, "f", &bytes).into_iter().flat_map(|content| match content.part {
-            Part::Bytes { bytes, .. } => bytes,
-            Part::Text { .. } | Part::Picture { .. } | Part::Unreadable => panic!("no bytes"),
+            ContentRange::Bytes { bytes, .. } => bytes,
+            ContentRange::Text { .. } | ContentRange::Picture { .. } | ContentRange::Unreadable => panic!("no bytes"),
         }).collect();
         prop_assert_eq!(joined, all.into_bytes());
     }

@@ -1,8 +1,8 @@
 //! Search results, their order, and their cursors.
 
-use super::super::rules::LeaveOut;
+use super::super::ignore_rules::SkipRules;
 use super::super::search::{
-    Case, LARGEST_PAGE, SearchPage, SearchQuery, Want, search, search_within,
+    Case, MAX_PAGE_BYTES, ResultKind, SearchPage, SearchQuery, search, search_within,
 };
 use super::Place;
 use crate::files::{FileError, Pattern};
@@ -23,10 +23,10 @@ fn usual(pattern: &str) -> SearchQuery {
         after: 0,
         globs: Vec::new(),
         types: Vec::new(),
-        leave_out: LeaveOut::default(),
-        want: Want::Lines,
+        leave_out: SkipRules::default(),
+        want: ResultKind::Lines,
         most: 1000,
-        max_bytes: LARGEST_PAGE,
+        max_bytes: MAX_PAGE_BYTES,
         max_line: 200,
         cursor: None,
     }
@@ -123,7 +123,7 @@ fn files_are_chosen_by_globs_and_types_and_rules() {
     check(&place, &types(&["!py", "!txt"]), &["a.rs:2"]);
     assert!(run(&place, "", &types(&["nonsense"])).is_err());
     let all =
-        SearchQuery { leave_out: LeaveOut { no_ignore: true, hidden: false }, ..usual("call") };
+        SearchQuery { leave_out: SkipRules { no_ignore: true, hidden: false }, ..usual("call") };
     check(&place, &all, &["b/c.py:1", "b/c.py:2", "b/d.txt:7", "x.log:1"]);
     let one = run(&place, "b/d.txt", &usual("call")).unwrap();
     assert_eq!(places(&one), ["b/d.txt:7"]);
@@ -185,7 +185,8 @@ fn matches_in_lines_that_follow_each_other_are_matches_of_their_own() {
         (page.files[0].matches, lines)
     };
     let count = |query: SearchQuery| {
-        run(&place, "", &SearchQuery { want: Want::Counts, ..query }).unwrap().files[0].matches
+        run(&place, "", &SearchQuery { want: ResultKind::Counts, ..query }).unwrap().files[0]
+            .matches
     };
     let lines = vec![(1, 1, true), (2, 1, true), (4, 1, true), (5, 3, true), (7, 1, true)];
     assert_eq!(told(&query("hit")), (5, lines.clone()));
@@ -212,7 +213,7 @@ fn matches_that_share_lines_are_all_told() {
     let whole = run(&place, "", &query).unwrap();
     assert_eq!((whole.files[0].matches, whole.files[0].lines.len()), (299, 300));
     assert!(whole.cursor.is_none() && whole.files[0].lines.iter().all(|line| line.further == 0));
-    let counts = SearchQuery { want: Want::Counts, ..query.clone() };
+    let counts = SearchQuery { want: ResultKind::Counts, ..query.clone() };
     assert_eq!(run(&place, "", &counts).unwrap().files[0].matches, 299);
     let pages = pages(&place, &SearchQuery { most: 100, ..query });
     let told: Vec<u64> = pages.iter().map(|page| page.files[0].matches).collect();
@@ -285,8 +286,8 @@ fn counts_and_names_are_told_alone() {
         let told = page.files.iter().map(|file| format!("{} {}", file.path, file.matches));
         (told.collect::<Vec<_>>(), page.files.iter().all(|file| file.lines.is_empty()))
     };
-    assert_eq!(told(Want::Counts), (vec!["b/c.py 2".into(), "b/d.txt 1".into()], true));
-    assert_eq!(told(Want::Files), (vec!["b/c.py 1".into(), "b/d.txt 1".into()], true));
+    assert_eq!(told(ResultKind::Counts), (vec!["b/c.py 2".into(), "b/d.txt 1".into()], true));
+    assert_eq!(told(ResultKind::Files), (vec!["b/c.py 1".into(), "b/d.txt 1".into()], true));
 }
 
 #[test]
@@ -308,8 +309,12 @@ fn pages_make_the_whole_in_the_order_of_names() {
             (0..(file % 7)).map(|line| format!("near\nhit {line}\nnear\nfar\n")).collect();
         place.write(&format!("d{}/f{file:02}", file % 3), lines);
     }
-    for (want, around) in [(Want::Lines, 0), (Want::Lines, 1), (Want::Counts, 0), (Want::Files, 0)]
-    {
+    for (want, around) in [
+        (ResultKind::Lines, 0),
+        (ResultKind::Lines, 1),
+        (ResultKind::Counts, 0),
+        (ResultKind::Files, 0),
+    ] {
         let query = SearchQuery { want, before: around, after: around, ..usual("^hit") };
         let all = run(&place, "", &query).unwrap();
         assert!(all.cursor.is_none() && all.files.len() > 20);
@@ -321,8 +326,8 @@ fn pages_make_the_whole_in_the_order_of_names() {
             loop {
                 let page = run(&place, "", &query).unwrap();
                 let matches: u64 = match want {
-                    Want::Lines => page.files.iter().map(|file| file.matches).sum(),
-                    Want::Counts | Want::Files => page.files.len() as u64,
+                    ResultKind::Lines => page.files.iter().map(|file| file.matches).sum(),
+                    ResultKind::Counts | ResultKind::Files => page.files.len() as u64,
                 };
                 assert!(matches <= most as u64);
                 lines.extend(places(&page));
@@ -333,7 +338,7 @@ fn pages_make_the_whole_in_the_order_of_names() {
                 }
             }
             assert_eq!(lines, places(&all), "{want:?} {most}");
-            if want != Want::Lines {
+            if want != ResultKind::Lines {
                 let expected: Vec<_> =
                     all.files.iter().map(|file| (file.path.clone(), file.matches)).collect();
                 assert_eq!(counts, expected, "{want:?} {most}");
@@ -469,7 +474,7 @@ proptest! {
         prop_assert_eq!(matched(&told), matched(&whole));
         prop_assert_eq!(shown(&told), shown(&whole));
         prop_assert!(told.iter().all(|page| count(std::slice::from_ref(page)) <= query.most as u64));
-        let counted = pages(&place, &SearchQuery { want: Want::Counts, ..query });
+        let counted = pages(&place, &SearchQuery { want: ResultKind::Counts, ..query });
         prop_assert_eq!([count(&told), count(&counted)], [count(&whole); 2]);
     }
 }

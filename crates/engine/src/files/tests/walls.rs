@@ -2,11 +2,11 @@
 
 use super::Place;
 use crate::error::EngineError;
-use crate::files::roots::{Guarded, Roots};
+use crate::files::roots::{OwnFiles, Roots};
 use crate::files::workers::{Purpose, Workers};
 use proctor_core::config::roots::RootDef;
 use proctor_core::home::Home;
-use proctor_sys::fence::Fence;
+use proctor_sys::landlock::Ruleset;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Site {
 fn behind_the_wall_only_the_roots_are_there_and_only_some_can_be_written() {
     let site = Site::new();
     // Without Landlock there is nothing to test, and nothing is promised.
-    if Fence::of_folders(&[], &[]).unwrap().is_none() {
+    if Ruleset::of_folders(&[], &[]).unwrap().is_none() {
         return;
     }
     let names = ["app/file", "closed/file", "outside/file"];
@@ -119,7 +119,7 @@ fn a_root_in_what_proctor_keeps_is_proctors_own() {
     let owned = |folder: &str| {
         let path = place.path("app/.state").join(folder);
         let roots = Roots::open(&[RootDef::of(path.to_str().unwrap())]);
-        let guarded = Guarded::of(&home).with(&roots);
+        let guarded = OwnFiles::of(&home).with(&roots);
         let looked = roots.find("x").unwrap().place(&guarded);
         assert!(looked.as_ref().err().is_none_or(|it| it.to_string().contains("Proctor's own")));
         looked.is_err()
@@ -131,7 +131,7 @@ fn a_root_in_what_proctor_keeps_is_proctors_own() {
     // By any path.
     std::os::unix::fs::symlink(place.path("app/.state/audit"), place.path("link")).unwrap();
     let roots = Roots::open(&[RootDef::of(place.path("link").to_str().unwrap())]);
-    let guarded = Guarded::of(&home).with(&roots);
+    let guarded = OwnFiles::of(&home).with(&roots);
     for _ in 0..2 {
         assert!(roots.find("x").unwrap().place(&guarded).is_err());
         assert!(roots.find("").unwrap().folder(&guarded).is_err());

@@ -14,15 +14,15 @@
 //! is recognised as ours and removed. Locks of git are never touched. While git commits, it inherits the flock,
 //! so nobody examines the result before git has ended.
 
-mod before;
+mod index_copy;
 
 use super::Repository;
 use super::error::GitError;
-use super::place::{Inside, Place, regular};
+use super::repository_location::{Inside, RepositoryLocation, regular};
 use crate::own_folder::make_at;
-use before::Before;
+use index_copy::IndexRecord;
 use proctor_core::home::{Home, OwnFolder};
-use proctor_sys::file::{create_new, read_small};
+use proctor_sys::small_file::{create_new, read_small};
 use proctor_sys::{clock, own_folder};
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -52,11 +52,11 @@ const DRAFT: &str = "proctor-lock";
 const WORD: &[u8] = b"proctor\n";
 
 /// Maximum number of bytes read from a lock.
-const LONGEST: usize = 8 << 10;
+const MAX_RECORD_BYTES: usize = 8 << 10;
 
 /// Timeout for a lock of another process: an editor that looks for changes holds it for milliseconds, again and
 /// again.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
 
 /// A locked index; dropping it releases the lock.
@@ -82,7 +82,7 @@ impl Repository {
                 move |_| Index::take(git_dir, inside, &notes).map_err(failed("cannot be locked"));
             match self.in_worktree(take).await? {
                 Some(index) => return Ok(Arc::new(index)),
-                None if begun.elapsed() < PATIENCE => tokio::time::sleep(LOOK_AGAIN).await,
+                None if begun.elapsed() < LOCK_TIMEOUT => tokio::time::sleep(LOOK_AGAIN).await,
                 None => {
                     let lock = self.place.git_dir.join(LOCK);
                     return Err(GitError::held(&lock.to_string_lossy()));
@@ -161,7 +161,7 @@ impl Index {
 
     /// Records the state before the commit. The lock is held as long as the descriptor is open.
     fn begin(&self) -> io::Result<OwnedFd> {
-        if let Some(before) = Before::look(&self.inside, OWN) {
+        if let Some(before) = IndexRecord::look(&self.inside, OWN) {
             let end = WORD.len() as u64;
             let written = self.lock.write_all_at(before.line().as_bytes(), end);
             written.inspect_err(|_| drop(self.lock.set_len(end)))?;
@@ -271,7 +271,7 @@ pub(super) struct AttributesIndex {
 }
 
 impl AttributesIndex {
-    pub(super) fn new(place: &Place) -> AttributesIndex {
+    pub(super) fn new(place: &RepositoryLocation) -> AttributesIndex {
         let inside = place.inside();
         remove_index(&inside, ATTRIBUTES);
         AttributesIndex { path: place.git_dir.join(ATTRIBUTES), inside }
@@ -285,8 +285,8 @@ impl Drop for AttributesIndex {
 }
 
 /// Cleans up after a commit. If the commit was made but not noticed, its prepared index is installed.
-fn conclude(git_dir: &Path, before: Option<Before>) {
-    let now = before.as_ref().and_then(|_| Before::look(git_dir, OWN));
+fn conclude(git_dir: &Path, before: Option<IndexRecord>) {
+    let now = before.as_ref().and_then(|_| IndexRecord::look(git_dir, OWN));
     if before.zip(now).is_some_and(|(before, now)| before.is_behind(&now)) {
         match fs::rename(git_dir.join(NEXT), git_dir.join(OWN)) {
             Ok(()) => {
@@ -335,12 +335,12 @@ pub(super) fn release(git_dir: &Path) {
 }
 
 /// The content of a lock of ours; `None` if it is not ours.
-fn written(lock: &File) -> Option<Option<Before>> {
-    let mut bytes = vec![0; LONGEST];
+fn written(lock: &File) -> Option<Option<IndexRecord>> {
+    let mut bytes = vec![0; MAX_RECORD_BYTES];
     let read = lock.read_at(&mut bytes, 0).ok()?;
     match bytes[..read].strip_prefix(WORD)? {
         [] => Some(None),
-        line => Before::parse(line).map(Some),
+        line => IndexRecord::parse(line).map(Some),
     }
 }
 

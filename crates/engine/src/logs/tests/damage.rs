@@ -27,8 +27,8 @@ fn without_an_index_the_time_is_that_of_the_file() {
 fn promises_that_were_not_kept_are_skipped() {
     let mut writer = Writer::after(&[Start(OUT, 1, 1), Write(OUT, 2, 1, "kept\nhalf")]);
     // A power failure: bytes up to 300 were announced and did not reach the disk.
-    writer.record_at(OUT, 100, 3, 1, Mark::Bytes);
-    writer.record_at(OUT, 300, 4, 1, Mark::Bytes);
+    writer.record_at(OUT, 100, 3, 1, IndexMark::Bytes);
+    writer.record_at(OUT, 300, 4, 1, IndexMark::Bytes);
     let before = ["1 out1 [started]", "2 out1 kept", "2 out1 half~"];
     let page = writer.read(&everything());
     assert_eq!(show(&page.items), before);
@@ -50,7 +50,8 @@ fn promises_that_were_not_kept_are_skipped() {
 #[test]
 fn unknown_and_torn_records_are_skipped() {
     let mut writer = Writer::after(&[Start(OUT, 1, 1), Write(OUT, 2, 1, "a\n")]);
-    let mut unknown = Entry { offset: 2, wall: Wall(9), run: RunId(9), mark: Mark::Bytes }.encode();
+    let mut unknown =
+        IndexEntry { offset: 2, wall: Wall(9), run: RunId(9), mark: IndexMark::Bytes }.encode();
     unknown[24] = 200;
     append(writer.index(OUT, 1), &unknown);
     writer.perform(Write(OUT, 3, 1, "b\n"));

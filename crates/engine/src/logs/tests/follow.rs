@@ -132,15 +132,16 @@ fn a_search_waits_for_the_rest_of_a_line() {
 fn bytes_without_their_newline_yet_are_not_finished_by_a_segment_that_just_came() {
     // The reader listed the folder before the writer rotated, and learns of the exit afterwards.
     let mut writer = Writer::after(&[Write(ERR, 1, 1, "ab"), Write(OUT, 1, 1, "x\n")]);
-    let folder =
-        std::rc::Rc::new(super::super::folder::Folder::list(&writer.logs(), &name("web")).unwrap());
-    let mut lane = super::super::lane::Lane::new(0, ERR, folder);
+    let folder = std::rc::Rc::new(
+        super::super::folder::LogFolder::list(&writer.logs(), &name("web")).unwrap(),
+    );
+    let mut lane = super::super::stream_reader::StreamReader::new(0, ERR, folder);
     for step in [Rotate(ERR), Write(ERR, 2, 1, "cd\n"), Exit(OUT, 3, 1)] {
         writer.perform(step);
     }
     let filter = super::super::filter::Filter::of(&from("")).unwrap();
     let step = lane.next(&filter, &mut Scan::new(1)).unwrap();
-    assert!(matches!(step, super::super::lane::Step::End));
+    assert!(matches!(step, super::super::stream_reader::ReadStep::End));
     assert_eq!(
         show(&writer.read(&LogQuery { stream: Some(ERR), ..everything() }).items),
         ["1 err1 abcd"]
@@ -156,14 +157,17 @@ fn segments_that_vanish_after_the_listing_are_skipped() {
         Rotate(OUT),
         Write(OUT, 3, 1, "c\n"),
     ]);
-    let folder =
-        std::rc::Rc::new(super::super::folder::Folder::list(&writer.logs(), &name("web")).unwrap());
+    let folder = std::rc::Rc::new(
+        super::super::folder::LogFolder::list(&writer.logs(), &name("web")).unwrap(),
+    );
     for gone in [1, 2, 3] {
         writer.perform(Delete(OUT, gone));
-        let mut lane = super::super::lane::Lane::new(0, OUT, std::rc::Rc::clone(&folder));
+        let mut lane =
+            super::super::stream_reader::StreamReader::new(0, OUT, std::rc::Rc::clone(&folder));
         let filter = super::super::filter::Filter::of(&everything()).unwrap();
         let mut found = 0;
-        while let super::super::lane::Step::Item(_) = lane.next(&filter, &mut Scan::new(1)).unwrap()
+        while let super::super::stream_reader::ReadStep::Item(_) =
+            lane.next(&filter, &mut Scan::new(1)).unwrap()
         {
             found += 1;
         }

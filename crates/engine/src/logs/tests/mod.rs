@@ -10,7 +10,7 @@ mod watching;
 
 use super::{Scan, page};
 use crate::api::{LogItem, LogLine, LogPage, LogQuery, LogWhat, Repeats};
-use proctor_core::logindex::{Entry, ExitMark, Mark, Stream, index_file, log_file};
+use proctor_core::log_index::{ExitMark, IndexEntry, IndexMark, Stream, index_file, log_file};
 use proctor_core::name::{RunId, ServiceName};
 use proctor_core::time::Wall;
 use std::fs::{self, OpenOptions};
@@ -58,12 +58,12 @@ impl Writer {
         match step {
             Do::Write(stream, wall, run, bytes) => self.write(stream, wall, run, bytes.as_bytes()),
             Do::Bare(stream, bytes) => self.append(stream, bytes.as_bytes()),
-            Do::Start(stream, wall, run) => self.record(stream, wall, run, Mark::RunStarted),
+            Do::Start(stream, wall, run) => self.record(stream, wall, run, IndexMark::RunStarted),
             Do::Exit(stream, wall, run) => {
-                self.record(stream, wall, run, Mark::RunExited(ExitMark(0)))
+                self.record(stream, wall, run, IndexMark::RunExited(ExitMark(0)))
             }
             Do::Drop(stream, wall, run, bytes) => {
-                self.record(stream, wall, run, Mark::Dropped(bytes))
+                self.record(stream, wall, run, IndexMark::Dropped(bytes))
             }
             Do::Rotate(stream) => self.segments[stream as usize] += 1,
             Do::Delete(stream, number) => {
@@ -79,11 +79,11 @@ impl Writer {
 
     /// Writes a record, then its bytes.
     pub(super) fn write(&mut self, stream: Stream, wall: i64, run: u64, bytes: &[u8]) {
-        self.record(stream, wall, run, Mark::Bytes);
+        self.record(stream, wall, run, IndexMark::Bytes);
         self.append(stream, bytes);
     }
 
-    pub(super) fn record(&mut self, stream: Stream, wall: i64, run: u64, mark: Mark) {
+    pub(super) fn record(&mut self, stream: Stream, wall: i64, run: u64, mark: IndexMark) {
         self.append(stream, b"");
         let number = self.segments[stream as usize];
         let offset = fs::metadata(self.log(stream, number)).unwrap().len();
@@ -96,9 +96,9 @@ impl Writer {
         offset: u64,
         wall: i64,
         run: u64,
-        mark: Mark,
+        mark: IndexMark,
     ) {
-        let entry = Entry { offset, wall: Wall(wall), run: RunId(run), mark };
+        let entry = IndexEntry { offset, wall: Wall(wall), run: RunId(run), mark };
         append(self.index(stream, self.segments[stream as usize]), &entry.encode());
     }
 

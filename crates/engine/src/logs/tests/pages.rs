@@ -192,9 +192,9 @@ fn large_log() -> Writer {
         let (mut text, mut records) = (Vec::new(), Vec::new());
         while text.len() < 10 * MIB {
             number += 1;
-            let mark = Mark::Bytes;
+            let mark = IndexMark::Bytes;
             let entry =
-                Entry { offset: text.len() as u64, wall: Wall(number), run: RunId(1), mark };
+                IndexEntry { offset: text.len() as u64, wall: Wall(number), run: RunId(1), mark };
             records.extend(entry.encode());
             text.extend(format!("line {number:058}\n").into_bytes());
         }

@@ -1,7 +1,7 @@
 //! Adds, changes and removes a server in the text of a client's file. Pure; callers do not depend on the format.
 
 use super::client::{Client, Format, Settings};
-use super::fault::Fault;
+use super::error::InstallError;
 use super::{edit, toml};
 use serde_json::{Map, Value as Json};
 
@@ -11,7 +11,7 @@ pub(super) fn put(
     text: &str,
     name: &str,
     ours: &Settings,
-) -> Result<String, Fault> {
+) -> Result<String, InstallError> {
     match client.format() {
         Format::Json => put_json(text, &[client.servers(), name], ours),
         Format::Toml => {
@@ -23,7 +23,7 @@ pub(super) fn put(
 }
 
 /// Returns the text without this server.
-pub(super) fn remove(client: Client, text: &str, name: &str) -> Result<String, Fault> {
+pub(super) fn remove(client: Client, text: &str, name: &str) -> Result<String, InstallError> {
     match client.format() {
         Format::Json => edit::remove(text, &[client.servers(), name]),
         Format::Toml => toml::remove(text, &[client.servers(), name]),
@@ -31,23 +31,23 @@ pub(super) fn remove(client: Client, text: &str, name: &str) -> Result<String, F
 }
 
 /// Returns true if the text has this server.
-pub(super) fn has(client: Client, text: &str, name: &str) -> Result<bool, Fault> {
+pub(super) fn has(client: Client, text: &str, name: &str) -> Result<bool, InstallError> {
     is_there(client, text, &[client.servers(), name])
 }
 
 /// Returns true if the text has a list of servers, even an empty one.
-pub(super) fn lists(client: Client, text: &str) -> Result<bool, Fault> {
+pub(super) fn lists(client: Client, text: &str) -> Result<bool, InstallError> {
     is_there(client, text, &[client.servers()])
 }
 
-fn is_there(client: Client, text: &str, path: &[&str]) -> Result<bool, Fault> {
+fn is_there(client: Client, text: &str, path: &[&str]) -> Result<bool, InstallError> {
     match client.format() {
         Format::Json => edit::get(text, path).map(|found| found.is_some()),
         Format::Toml => toml::has(text, path),
     }
 }
 
-fn put_json(text: &str, at: &[&str], ours: &Settings) -> Result<String, Fault> {
+fn put_json(text: &str, at: &[&str], ours: &Settings) -> Result<String, InstallError> {
     if !edit::get(text, at)?.is_some_and(|entry| entry.is_object()) {
         return edit::set(text, at, &whole(ours));
     }

@@ -46,7 +46,7 @@ pub(super) enum Format {
 
 /// Connection of a client to Proctor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Transport {
     /// The client starts this program and talks to it.
     Stdio {
         command: String,
@@ -222,15 +222,15 @@ impl Client {
     }
 
     /// Returns the settings; `None` if the client does not support the connection type.
-    pub(super) fn settings(self, way: &Way) -> Option<Settings> {
+    pub(super) fn settings(self, way: &Transport) -> Option<Settings> {
         Some(match way {
-            Way::Stdio { command, args } => {
+            Transport::Stdio { command, args } => {
                 let mut set = self.kind("stdio");
                 set.push((&["command"], json!(command)));
                 set.push((&["args"], json!(args)));
                 Settings { set, dropped: self.of_http() }
             }
-            Way::Http { url } => Settings { set: self.http(url)?, dropped: self.of_stdio() },
+            Transport::Http { url } => Settings { set: self.http(url)?, dropped: self.of_stdio() },
         })
     }
 

@@ -1,6 +1,6 @@
 //! Changes one member of a JSON text. New text follows the indentation and line endings around it; every other byte is kept.
 
-use super::fault::Fault;
+use super::error::InstallError;
 use super::jsonc::{Kind, Member, Object, Value, decode, scan};
 use serde_json::Value as Json;
 
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 const INDENTATION: &str = "  ";
 
 /// Returns the value at a path of keys.
-pub(super) fn get(text: &str, path: &[&str]) -> Result<Option<Json>, Fault> {
+pub(super) fn get(text: &str, path: &[&str]) -> Result<Option<Json>, InstallError> {
     let Some(root) = scan(text)? else { return Ok(None) };
     let mut value = &root;
     for key in path {
@@ -22,7 +22,7 @@ pub(super) fn get(text: &str, path: &[&str]) -> Result<Option<Json>, Fault> {
 }
 
 /// Returns the text with this value at that path, in existing or new members.
-pub(super) fn set(text: &str, path: &[&str], value: &Json) -> Result<String, Fault> {
+pub(super) fn set(text: &str, path: &[&str], value: &Json) -> Result<String, InstallError> {
     let style = Style::of(text);
     let Some(root) = scan(text)? else {
         return Ok(begin(text, &nested(path, value), &style));
@@ -40,7 +40,7 @@ pub(super) fn set(text: &str, path: &[&str], value: &Json) -> Result<String, Fau
 }
 
 /// Returns the text without the member at this path; unchanged if there is none.
-pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
+pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, InstallError> {
     let root = scan(text)?;
     let (Some(root), Some((last, parents))) = (&root, path.split_last()) else {
         return Ok(text.to_owned());
@@ -58,21 +58,21 @@ pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
     })
 }
 
-fn expect_object<'a>(value: &'a Value, name: &str) -> Result<&'a Object, Fault> {
+fn expect_object<'a>(value: &'a Value, name: &str) -> Result<&'a Object, InstallError> {
     match &value.kind {
         Kind::Object(object) => Ok(object),
         Kind::Array(_) | Kind::Scalar => {
-            Err(Fault::at(value.start, format!("{name} must be an object, in braces")))
+            Err(InstallError::at(value.start, format!("{name} must be an object, in braces")))
         }
     }
 }
 
 /// Rejects a duplicate key, because readers disagree about its meaning.
-fn find<'a>(object: &'a Object, key: &str) -> Result<Option<&'a Member>, Fault> {
+fn find<'a>(object: &'a Object, key: &str) -> Result<Option<&'a Member>, InstallError> {
     let mut found = object.members.iter().filter(|member| member.key == key);
     let first = found.next();
     match found.next() {
-        Some(second) => Err(Fault::at(second.at, format!("{key} is a duplicate key"))),
+        Some(second) => Err(InstallError::at(second.at, format!("{key} is a duplicate key"))),
         None => Ok(first),
     }
 }

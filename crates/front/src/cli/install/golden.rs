@@ -2,7 +2,7 @@
 //! `UPDATE_GOLDEN=1` rewrites the results; read the diff before committing it.
 
 use super::change;
-use super::client::{Client, Format, Settings, Way};
+use super::client::{Client, Format, Settings, Transport};
 use clap::ValueEnum;
 use std::path::{Path, PathBuf};
 
@@ -24,13 +24,13 @@ fn check(client: Client, case: &str, text: &str) {
     assert_eq!(text, std::fs::read_to_string(&path).unwrap_or_default(), "{}", path.display());
 }
 
-fn stdio() -> Way {
+fn stdio() -> Transport {
     let args = ["mcp", "--home", "/srv/my app", "--toolsets", "processes,logs"];
-    Way::Stdio { command: "/usr/bin/proctor".into(), args: args.map(String::from).to_vec() }
+    Transport::Stdio { command: "/usr/bin/proctor".into(), args: args.map(String::from).to_vec() }
 }
 
-fn http() -> Way {
-    Way::Http { url: "http://127.0.0.1:3001/mcp".into() }
+fn http() -> Transport {
+    Transport::Http { url: "http://127.0.0.1:3001/mcp".into() }
 }
 
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Scans JSON with comments and trailing commas to positions in its text. Only keys are decoded, so [`super::edit`] can change
 //! one member and keep every other byte.
 
-use super::fault::Fault;
+use super::error::InstallError;
 use serde_json::Value as Json;
 
 /// Maximum nesting: deeper than any configuration, and far from the end of the stack.
@@ -48,7 +48,7 @@ pub(super) struct Member {
 }
 
 /// Scans the text; `None` if it is empty or has only comments.
-pub(super) fn scan(text: &str) -> Result<Option<Value>, Fault> {
+pub(super) fn scan(text: &str) -> Result<Option<Value>, InstallError> {
     let mut scanner = Scanner { text, at: 0, solid: 0, remark: false, depth: 0 };
     if text.starts_with('\u{feff}') {
         scanner.step('\u{feff}'.len_utf8());
@@ -88,7 +88,7 @@ struct Scanner<'a> {
 }
 
 impl Scanner<'_> {
-    fn value(&mut self) -> Result<Value, Fault> {
+    fn value(&mut self) -> Result<Value, InstallError> {
         let start = self.at;
         let kind = match self.byte() {
             Some(b'{') => self.nested(|scanner| scanner.object().map(Kind::Object))?,
@@ -101,7 +101,10 @@ impl Scanner<'_> {
         Ok(Value { start, end: self.at, kind })
     }
 
-    fn nested<T>(&mut self, inner: impl Fn(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn nested<T>(
+        &mut self,
+        inner: impl Fn(&mut Self) -> Result<T, InstallError>,
+    ) -> Result<T, InstallError> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err(self.fault("the nesting is too deep"));
@@ -111,7 +114,7 @@ impl Scanner<'_> {
         found
     }
 
-    fn object(&mut self) -> Result<Object, Fault> {
+    fn object(&mut self) -> Result<Object, InstallError> {
         let open = self.at;
         self.step(1);
         let mut members: Vec<Member> = Vec::new();
@@ -135,12 +138,12 @@ impl Scanner<'_> {
                 },
                 Some(b'"') => return Err(self.fault("a comma is missing before this key")),
                 Some(_) => return Err(self.fault("expected a key in quotes, or }")),
-                None => return Err(Fault::at(open, "this { is not closed")),
+                None => return Err(InstallError::at(open, "this { is not closed")),
             }
         }
     }
 
-    fn member(&mut self) -> Result<Member, Fault> {
+    fn member(&mut self) -> Result<Member, InstallError> {
         let (at, lead, after_remark) = (self.at, self.solid, self.remark);
         let key = self.string()?;
         self.trivia()?;
@@ -153,7 +156,7 @@ impl Scanner<'_> {
         Ok(Member { key, at, lead, after_remark, value, comma: None })
     }
 
-    fn array(&mut self) -> Result<Vec<Value>, Fault> {
+    fn array(&mut self) -> Result<Vec<Value>, InstallError> {
         let open = self.at;
         self.step(1);
         let (mut items, mut separated) = (Vec::new(), true);
@@ -173,12 +176,12 @@ impl Scanner<'_> {
                     items.push(self.value()?);
                 }
                 Some(_) => return Err(self.fault("expected a comma or ]")),
-                None => return Err(Fault::at(open, "this [ is not closed")),
+                None => return Err(InstallError::at(open, "this [ is not closed")),
             }
         }
     }
 
-    fn scalar(&mut self) -> Result<(), Fault> {
+    fn scalar(&mut self) -> Result<(), InstallError> {
         if self.byte() == Some(b'"') {
             return self.string().map(drop);
         }
@@ -192,7 +195,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<String, Fault> {
+    fn string(&mut self) -> Result<String, InstallError> {
         let bytes = &self.text.as_bytes()[self.at + 1..];
         let mut length = 0;
         while let Some(byte) = bytes.get(length).filter(|byte| !matches!(byte, b'"' | b'\n')) {
@@ -209,7 +212,7 @@ impl Scanner<'_> {
     }
 
     /// Skips white space and comments.
-    fn trivia(&mut self) -> Result<(), Fault> {
+    fn trivia(&mut self) -> Result<(), InstallError> {
         loop {
             let rest = &self.text[self.at..];
             self.at += rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
@@ -237,8 +240,8 @@ impl Scanner<'_> {
         (self.solid, self.remark) = (self.at, false);
     }
 
-    fn fault(&self, what: &'static str) -> Fault {
-        Fault::at(self.at, what)
+    fn fault(&self, what: &'static str) -> InstallError {
+        InstallError::at(self.at, what)
     }
 }
 

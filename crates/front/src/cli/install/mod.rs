@@ -5,28 +5,28 @@ mod change;
 mod client;
 mod diff;
 mod edit;
-mod fault;
+mod error;
 mod jsonc;
-mod place;
 mod program;
 mod reference;
+mod target_file;
 mod toml;
 
 #[cfg(test)]
 mod golden;
 
-use super::Ended;
+use super::CommandResult;
 use super::mcp::Sets;
 use super::terminal::Terminal;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use client::{Client, Scope, Settings, TOKEN, Way};
-use fault::Fault;
-use place::Place;
+use client::{Client, Scope, Settings, TOKEN, Transport};
+use error::InstallError;
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::tools::LONGEST_NAME as LONGEST_TOOL;
+use proctor_ops::tools::MAX_TOOL_NAME_BYTES as LONGEST_TOOL;
 pub use reference::reference;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use target_file::TargetFile;
 
 /// Default MCP address of the daemon.
 const URL: &str = "http://127.0.0.1:3001/mcp";
@@ -35,7 +35,7 @@ const URL: &str = "http://127.0.0.1:3001/mcp";
 const TRIES: usize = 5;
 
 /// Maximum length of a server name: clients call a tool `mcp__NAME__TOOL`, with at most 64 characters.
-const LONGEST_NAME: usize = 64 - "mcp____".len() - LONGEST_TOOL;
+const MAX_NAME_BYTES: usize = 64 - "mcp____".len() - LONGEST_TOOL;
 
 #[derive(Args, Debug)]
 struct Options {
@@ -129,7 +129,11 @@ struct Task {
     notes: Vec<String>,
 }
 
-pub(crate) fn install(matches: &ArgMatches, arguments: &ArgMatches, terminal: &Terminal) -> Ended {
+pub(crate) fn install(
+    matches: &ArgMatches,
+    arguments: &ArgMatches,
+    terminal: &Terminal,
+) -> CommandResult {
     let options = Options::from_arg_matches(arguments)
         .map_err(|error| OpError::bad_input(error.to_string()))?;
     let task = Task::new(&options, matches)?;
@@ -163,7 +167,7 @@ pub(crate) fn install(matches: &ArgMatches, arguments: &ArgMatches, terminal: &T
     Ok(0)
 }
 
-fn print(task: &Task, terminal: &Terminal) -> Ended {
+fn print(task: &Task, terminal: &Terminal) -> CommandResult {
     let snippet = match &task.settings {
         Some(settings) => change::put(task.client, "", &task.name, settings),
         None => Ok(String::new()),
@@ -209,7 +213,7 @@ impl Task {
         Ok(task)
     }
 
-    fn way(&mut self, options: &Options, matches: &ArgMatches) -> Result<Way, OpError> {
+    fn way(&mut self, options: &Options, matches: &ArgMatches) -> Result<Transport, OpError> {
         let sets = options
             .toolsets
             .as_ref()
@@ -226,7 +230,7 @@ impl Task {
                 ));
             }
             let sets = sets.map_or_else(String::new, |sets| format!("?toolsets={sets}"));
-            return Ok(Way::Http { url: format!("{url}{sets}") });
+            return Ok(Transport::Http { url: format!("{url}{sets}") });
         }
         let (command, note) = program::command(self.scope)?;
         self.notes.extend(note);
@@ -238,19 +242,19 @@ impl Task {
             args.extend(["--home".to_owned(), home]);
         }
         args.extend(sets.into_iter().flat_map(|sets| ["--toolsets".to_owned(), sets]));
-        Ok(Way::Stdio { command, args })
+        Ok(Transport::Stdio { command, args })
     }
 
     /// Changes the file, or computes the change.
     fn perform(&self, dry_run: bool) -> Result<(Outcome, String), OpError> {
         for _ in 0..TRIES {
-            let place = Place::read(&self.path)?;
+            let place = TargetFile::read(&self.path)?;
             let old = place.text.as_deref().unwrap_or_default();
             let (outcome, new) = self.changed(old).map_err(|fault| self.refused(&fault, old))?;
             let diff = diff::unified(&self.path, old, &new);
             let done = dry_run || diff.is_empty() || {
                 let written = place.write(&new, self.scope);
-                written.map_err(|error| place::cannot("write", &self.path, &error))?
+                written.map_err(|error| target_file::cannot("write", &self.path, &error))?
             };
             if done {
                 return Ok((outcome, diff));
@@ -262,7 +266,7 @@ impl Task {
             .help(format!("close {} and retry", self.client.title())))
     }
 
-    fn changed(&self, old: &str) -> Result<(Outcome, String), Fault> {
+    fn changed(&self, old: &str) -> Result<(Outcome, String), InstallError> {
         let Task { client, name, .. } = self;
         let there = change::has(*client, old, name)?;
         let Some(settings) = &self.settings else {
@@ -285,14 +289,14 @@ impl Task {
             Scope::User => Scope::Project,
         };
         let path = file_of(self.client, other).ok()?;
-        let text = Place::read(&path).ok()?.text?;
+        let text = TargetFile::read(&path).ok()?.text?;
         let there = change::has(self.client, &text, &self.name).unwrap_or(false);
         let option = format!("`--scope {}`", other.word());
         (outcome == Outcome::Absent && there)
             .then(|| format!("it is in {}: remove it there with {option}", path.display()))
     }
 
-    fn refused(&self, fault: &Fault, text: &str) -> OpError {
+    fn refused(&self, fault: &InstallError, text: &str) -> OpError {
         let message = format!("{} was not changed: {}", self.path.display(), fault.told(text));
         OpError::new(Code::Failed, message)
             .help("correct the file and retry, or paste the text that `--print` shows")
@@ -315,7 +319,7 @@ impl Task {
 pub fn rewritten(client: usize, text: &str) -> [Option<String>; 2] {
     let clients = Client::value_variants();
     let client = clients[client % clients.len()];
-    let way = Way::Stdio { command: "proctor".to_owned(), args: vec!["mcp".to_owned()] };
+    let way = Transport::Stdio { command: "proctor".to_owned(), args: vec!["mcp".to_owned()] };
     let put =
         client.settings(&way).and_then(|ours| change::put(client, text, "proctor", &ours).ok());
     [put, change::remove(client, text, "proctor").ok()]
@@ -328,7 +332,7 @@ fn usual_scope(client: Client, only_print: bool) -> Result<Scope, OpError> {
     if file_of(client, Scope::User).is_ok_and(|own| is_same(&own, &path)) {
         return Ok(Scope::User);
     }
-    let text = match Place::read(&path) {
+    let text = match TargetFile::read(&path) {
         Ok(place) => place.text.unwrap_or_default(),
         Err(_) if only_print => String::new(),
         Err(error) => return Err(error),
@@ -385,10 +389,10 @@ fn variable(name: &str) -> Option<PathBuf> {
 
 fn name(text: &str) -> Result<String, String> {
     let legal = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if legal && (1..=LONGEST_NAME).contains(&text.len()) {
+    if legal && (1..=MAX_NAME_BYTES).contains(&text.len()) {
         return Ok(text.to_owned());
     }
-    Err(format!("at most {LONGEST_NAME} letters, digits, - and _"))
+    Err(format!("at most {MAX_NAME_BYTES} letters, digits, - and _"))
 }
 
 fn url(text: &str) -> Result<String, String> {

@@ -1,6 +1,6 @@
 //! Markdown with the text to paste for each client. The documentation is generated from it.
 
-use super::client::{Client, Format, Way};
+use super::client::{Client, Format, Transport};
 use super::{URL, change};
 use clap::ValueEnum;
 use std::fmt::Write as _;
@@ -21,9 +21,9 @@ fn section(client: Client) -> String {
         own_file(client),
         client.project_file()
     );
-    let stdio = Way::Stdio { command: "proctor".to_owned(), args: vec!["mcp".to_owned()] };
+    let stdio = Transport::Stdio { command: "proctor".to_owned(), args: vec!["mcp".to_owned()] };
     out += &snippet(client, &stdio).unwrap_or_default();
-    match snippet(client, &Way::Http { url: URL.to_owned() }) {
+    match snippet(client, &Transport::Http { url: URL.to_owned() }) {
         Some(http) => {
             let _ = write!(
                 out,
@@ -47,7 +47,7 @@ fn section(client: Client) -> String {
     out
 }
 
-fn snippet(client: Client, way: &Way) -> Option<String> {
+fn snippet(client: Client, way: &Transport) -> Option<String> {
     let language = match client.format() {
         Format::Json => "json",
         Format::Toml => "toml",

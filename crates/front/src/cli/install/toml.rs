@@ -4,13 +4,13 @@
 
 mod read;
 
-use super::fault::Fault;
+use super::error::InstallError;
 use read::{Kind, Statement, scan};
 use serde_json::Value as Json;
 use std::ops::Range;
 
 /// Returns true if there is anything at or below this path.
-pub(super) fn has(text: &str, path: &[&str]) -> Result<bool, Fault> {
+pub(super) fn has(text: &str, path: &[&str]) -> Result<bool, InstallError> {
     Ok(scan(text)?.iter().any(|statement| below(&statement.path, path)))
 }
 
@@ -20,7 +20,7 @@ pub(super) fn put(
     table: &[&str],
     settings: &[(&str, Json)],
     dropped: &[&str],
-) -> Result<String, Fault> {
+) -> Result<String, InstallError> {
     expect_a_table(&scan(text)?, table)?;
     let mut text = text.to_owned();
     for key in dropped {
@@ -36,7 +36,7 @@ pub(super) fn put(
 }
 
 /// Returns the text without anything at or below this path.
-pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
+pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, InstallError> {
     let statements = scan(text)?;
     if let Some(whole) = statements.iter().find(|s| s.path.len() < path.len() && holds(s, path)) {
         return Err(in_one_line(whole, path));
@@ -62,7 +62,7 @@ pub(super) fn remove(text: &str, path: &[&str]) -> Result<String, Fault> {
     Ok(out)
 }
 
-fn set(text: &str, table: &[&str], key: &str, value: &Json) -> Result<String, Fault> {
+fn set(text: &str, table: &[&str], key: &str, value: &Json) -> Result<String, InstallError> {
     let statements = scan(text)?;
     let path = [table, &[key]].concat();
     for statement in &statements {
@@ -104,10 +104,10 @@ fn append(text: &str, table: &[&str], settings: &[(&str, Json)]) -> String {
 }
 
 /// Checks that our entry is one table of its own.
-fn expect_a_table(statements: &[Statement], table: &[&str]) -> Result<(), Fault> {
+fn expect_a_table(statements: &[Statement], table: &[&str]) -> Result<(), InstallError> {
     let mut headers = statements.iter().filter(|statement| is_header(statement, table));
     if let Some(second) = headers.nth(1) {
-        return Err(Fault::at(
+        return Err(InstallError::at(
             second.place.start,
             format!("[{}] is a duplicate table", table.join(".")),
         ));
@@ -131,9 +131,9 @@ fn holds(statement: &Statement, table: &[&str]) -> bool {
     }
 }
 
-fn in_one_line(statement: &Statement, table: &[&str]) -> Fault {
+fn in_one_line(statement: &Statement, table: &[&str]) -> InstallError {
     let what = format!("this must be a table of its own, [{}]", table.join("."));
-    Fault::at(statement.place.start, what)
+    InstallError::at(statement.place.start, what)
 }
 
 fn is_header(statement: &Statement, table: &[&str]) -> bool {

@@ -1,6 +1,6 @@
 //! Paths without an operation.
 
-use crate::http::dashboard;
+use crate::http::legacy_dashboard;
 use proctor_ops::openmetrics::Format;
 use proctor_ops::operation::{Effect, Method, Role};
 use proctor_ops::table;
@@ -47,7 +47,7 @@ pub(super) fn add(paths: &mut Map<String, Value>) {
 
 /// Adds the paths of earlier dashboards.
 pub(super) fn add_dashboard(paths: &mut Map<String, Value>) {
-    for path in dashboard::PATHS {
+    for path in legacy_dashboard::PATHS {
         let meta = table::find(path.op).map(|entry| entry.meta);
         let reads = meta.is_some_and(|meta| meta.effect == Effect::Read);
         let role = meta.map_or(Role::Admin, |meta| meta.role);

@@ -3,7 +3,7 @@
 use super::examples::examples;
 use super::schemas::Schemas;
 use crate::http::query::Kind;
-use crate::http::route::{How, Route};
+use crate::http::route::{Route, RouteKind};
 use proctor_ops::operation::{Effect, Method, Role};
 use serde_json::{Map, Value, json};
 
@@ -35,10 +35,10 @@ fn id(route: &Route) -> String {
     let name = route.entry.meta.name;
     let own = route.path.ends_with(&format!("/{}", name.replace('.', "/")));
     match (route.how, own, route.method) {
-        (How::Stream, _, _) => format!("{name}.stream"),
-        (How::Once, true, Method::Get) => format!("{name}.get"),
-        (How::Once, true, Method::Post | Method::Delete) => name.to_owned(),
-        (How::Once, false, _) => format!("{name}.resource"),
+        (RouteKind::Stream, _, _) => format!("{name}.stream"),
+        (RouteKind::Once, true, Method::Get) => format!("{name}.get"),
+        (RouteKind::Once, true, Method::Post | Method::Delete) => name.to_owned(),
+        (RouteKind::Once, false, _) => format!("{name}.resource"),
     }
 }
 
@@ -51,8 +51,10 @@ fn description(route: &Route) -> String {
     let details = meta.details.split("Example").next().unwrap_or_default().trim();
     let command = meta.cli.join(" ");
     let stream = match route.how {
-        How::Once => "",
-        How::Stream => "Endless: each event is one response, and its id is the cursor after it. ",
+        RouteKind::Once => "",
+        RouteKind::Stream => {
+            "Endless: each event is one response, and its id is the cursor after it. "
+        }
     };
     let role =
         format!("{stream}Needs the role {}. On the command line: `proctor {command}`.", meta.role);
@@ -86,7 +88,7 @@ fn parameters(route: &Route) -> Vec<Value> {
     for (field, kind) in route.fields.iter().filter(|(field, kind)| in_query(field, **kind)) {
         parameters.push(parameter(&schema, field, *kind));
     }
-    if route.how == How::Stream {
+    if route.how == RouteKind::Stream {
         parameters.push(json!({
             "name": "Last-Event-ID",
             "in": "header",
@@ -165,16 +167,16 @@ fn responses(route: &Route, schemas: &mut Schemas) -> Value {
     let mut responses = Map::new();
     let reference = schemas.add(&format!("{}Output", camel(route.entry.meta.name)), output);
     let mut good = match route.how {
-        How::Once => json!({
+        RouteKind::Once => json!({
             "description": "The output.",
             "content": { "application/json": { "schema": reference } },
         }),
-        How::Stream => json!({
+        RouteKind::Stream => json!({
             "description": "Events; the data of each is an output.",
             "content": { "text/event-stream": { "schema": { "type": "string" } } },
         }),
     };
-    if route.entry.meta.effect == Effect::Read && route.how == How::Once && has_generation {
+    if route.entry.meta.effect == Effect::Read && route.how == RouteKind::Once && has_generation {
         good["headers"] = json!({ "ETag": {
             "description": "Changes with every event; values that only grow with time do not affect it.",
             "schema": { "type": "string" },

@@ -1,10 +1,10 @@
 //! Retention of segments: both streams share one size by need, and the newest segment of a stream
 //! is never deleted.
 
-use super::super::lane::{Lane, Pipe};
-use super::super::writer::Stored;
+use super::super::stream_copy::{Pipe, ServiceStreams};
+use super::super::writer::WriteOutcome;
 use super::named;
-use proctor_core::logindex::{self, Stream};
+use proctor_core::log_index::{self, Stream};
 use proctor_core::name::RunId;
 use proctor_core::spec::{LogSpec, OnFull};
 use proctor_sys::fifo;
@@ -27,14 +27,14 @@ fn spec() -> LogSpec {
 
 /// One service's output without a thread: each line is stored before the next is written.
 struct Output {
-    lane: Lane,
+    lane: ServiceStreams,
     null: File,
     ends: [File; 2],
 }
 
 impl Output {
     fn of(folder: &Path, spec: LogSpec) -> Output {
-        let mut lane = Lane::new(named(&folder.join("logs")), spec.into());
+        let mut lane = ServiceStreams::new(named(&folder.join("logs")), spec.into());
         let ends = Stream::BOTH.map(|stream| {
             let path = folder.join(stream.as_str());
             let _ = std::fs::remove_file(&path);
@@ -51,7 +51,7 @@ impl Output {
         for n in 0..lines {
             let line = format!("{n:07} {}\n", "x".repeat(91));
             self.ends[stream as usize].write_all(line.as_bytes()).unwrap();
-            assert_eq!(self.lane.store(stream, &self.null), Stored::Moved(100));
+            assert_eq!(self.lane.store(stream, &self.null), WriteOutcome::Moved(100));
         }
     }
 }
@@ -61,7 +61,7 @@ fn kept(folder: &Path, stream: Stream) -> (usize, u64) {
     let files = std::fs::read_dir(folder.join("logs")).unwrap().flatten();
     let log = |entry: &std::fs::DirEntry| {
         let name = entry.file_name();
-        logindex::parse_log_file(name.to_str().unwrap()).is_some_and(|(found, _)| found == stream)
+        log_index::parse_log_file(name.to_str().unwrap()).is_some_and(|(found, _)| found == stream)
     };
     let sizes: Vec<u64> = files.filter(log).map(|entry| entry.metadata().unwrap().len()).collect();
     (sizes.len(), sizes.iter().sum())
@@ -119,7 +119,7 @@ fn check_room(on_full: OnFull, expected: [usize; 2]) {
     for keeper in 1..=3 {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let pipe = output.lane.pipes[stream as usize].take().unwrap();
-            while output.lane.make_room(stream, &pipe, &output.null) == Stored::Moved(0) {}
+            while output.lane.make_room(stream, &pipe, &output.null) == WriteOutcome::Moved(0) {}
             output.lane.pipes[stream as usize] = Some(pipe);
         }
         assert_eq!(Stream::BOTH.map(newest), before, "{on_full:?}, keeper {keeper}");
@@ -131,9 +131,9 @@ fn check_room(on_full: OnFull, expected: [usize; 2]) {
 
 fn newest_log(folder: &Path, stream: Stream) -> std::path::PathBuf {
     let files = std::fs::read_dir(folder.join("logs")).unwrap().flatten();
-    let numbers = files.filter_map(|entry| logindex::parse_log_file(entry.file_name().to_str()?));
+    let numbers = files.filter_map(|entry| log_index::parse_log_file(entry.file_name().to_str()?));
     let newest = numbers.filter(|(found, _)| *found == stream).map(|(_, number)| number).max();
-    folder.join("logs").join(logindex::log_file(stream, newest.unwrap()))
+    folder.join("logs").join(log_index::log_file(stream, newest.unwrap()))
 }
 
 #[test]

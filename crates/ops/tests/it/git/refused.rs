@@ -2,7 +2,7 @@
 
 use super::scene::{Scene, put};
 use super::vectors::script;
-use proctor_engine::files::{Wish, Written};
+use proctor_engine::files::{ExpectedState, WriteRequest};
 use proctor_ops::error::Code;
 use serde_json::json;
 use std::fs;
@@ -132,8 +132,8 @@ fn what_cannot_be_committed_is_refused_before_anything_is_changed_for_it() {
             ("a.up", Some("the filter 'upper' of 'a.up'")),
         ] {
             let engine = &caller.0.engine;
-            let written = Written { content: b"x".into(), ..Written::default() };
-            let planned = Wish { dry_run: true, ..Wish::default() };
+            let written = WriteRequest { content: b"x".into(), ..WriteRequest::default() };
+            let planned = ExpectedState { dry_run: true, ..ExpectedState::default() };
             let planned = engine.files().write(format!("app/{path}"), written, planned).await;
             let (mut repository, paths) =
                 engine.repository_of(engine.files(), &[planned.unwrap()]).await.unwrap();

@@ -110,7 +110,7 @@ async fn call_all(asker: &Asker, folder: &Path) -> u64 {
 #[test]
 fn nothing_is_read_or_changed_outside_while_folders_are_exchanged_for_links() {
     // On a kernel without Landlock git uses names, and nothing is promised; the docs say so.
-    if !proctor_sys::fence::is_there() {
+    if !proctor_sys::landlock::is_there() {
         return;
     }
     let scene = Scene::new();

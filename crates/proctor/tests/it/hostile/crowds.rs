@@ -8,10 +8,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 /// Maximum connections of a port, those told to leave, and a few other descriptors.
-const MOST_KEPT: u64 = 512 + 64 + 8;
+const MAX_CONNECTIONS: u64 = 512 + 64 + 8;
 
 /// Maximum memory of the daemon for such a crowd: 32 KiB for each connection, and allocator overhead.
-const MOST_MEMORY: u64 = 24 << 20;
+const MAX_MEMORY_BYTES: u64 = 24 << 20;
 
 /// Size of the crowd for all ports; `CROWD` makes it larger.
 fn crowd() -> usize {
@@ -56,8 +56,8 @@ fn check(front: &str, begin: &[u8], then: &[u8]) {
     }
     home.ok(["status", "web", "--check"]);
     let during = Used::by(daemon);
-    assert!(during.descriptors <= before.descriptors + MOST_KEPT, "{before:?} {during:?}");
-    assert!(during.memory_peak <= before.memory_peak + MOST_MEMORY, "{before:?} {during:?}");
+    assert!(during.descriptors <= before.descriptors + MAX_CONNECTIONS, "{before:?} {during:?}");
+    assert!(during.memory_peak <= before.memory_peak + MAX_MEMORY_BYTES, "{before:?} {during:?}");
     let mut newcomer = TcpStream::connect(("127.0.0.1", port)).unwrap();
     newcomer.set_read_timeout(Some(LIMIT)).unwrap();
     let (asked, expected) = match front {
@@ -71,7 +71,7 @@ fn check(front: &str, begin: &[u8], then: &[u8]) {
     let mut answer = String::new();
     newcomer.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with(expected), "{answer}");
-    let first = &all[..all.len().saturating_sub(usize::try_from(MOST_KEPT).unwrap())];
+    let first = &all[..all.len().saturating_sub(usize::try_from(MAX_CONNECTIONS).unwrap())];
     wait_until("those who came first are gone", LIMIT, || !first.iter().any(is_open));
     assert_eq!(home.daemon_pid(), daemon, "it is the same daemon");
     drop(all);

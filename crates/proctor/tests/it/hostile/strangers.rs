@@ -1,6 +1,6 @@
 //! Pids are reused: a process with the old pid of a service is never signalled.
 
-use crate::learned::{Stranger, stranger};
+use crate::earlier_bugs::{Stranger, stranger};
 use crate::support::{LIMIT, pid, replace_keeper, service, services, status, up, wait_state, web};
 use crate::survival::kill_proctor;
 use proctor_testkit::{Home, alive, kill9, recorded, signal, wait_until};

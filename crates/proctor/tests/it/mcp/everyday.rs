@@ -2,7 +2,7 @@
 
 use crate::support::{LIMIT, pid, service, services, status, up, wait_state, web};
 use proctor_testkit::{
-    Conversation, Home, Told, alive, children, free_port, kill9, running, victim, wait_until,
+    Conversation, Home, ToolReply, alive, children, free_port, kill9, running, victim, wait_until,
 };
 use serde_json::{Value, json};
 use std::net::TcpStream;
@@ -92,7 +92,7 @@ fn a_long_list_is_gone_on_with_and_nothing_is_missed_or_told_twice() {
         (10..70).map(|number| service(&format!("s{number}"), &[], "autostart: false")).collect();
     let home = up(&services(&all));
     let mut conversation = Conversation::begin(&home, "claude-code");
-    let names = |told: &Told| -> Vec<String> {
+    let names = |told: &ToolReply| -> Vec<String> {
         let listed = told.facts["services"].as_array().unwrap();
         listed.iter().map(|service| service["name"].as_str().unwrap().to_owned()).collect()
     };

@@ -6,7 +6,7 @@ use crate::files::put;
 use crate::git::git;
 use crate::support::{service, services};
 use proctor_ops::tools::{TOOLS, Toolset};
-use proctor_testkit::{Conversation, Home, Told, victim};
+use proctor_testkit::{Conversation, Home, ToolReply, victim};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
@@ -102,7 +102,7 @@ fn steps() -> Vec<Step> {
 }
 
 /// Makes a call in this era of the protocol.
-fn call(conversation: &mut Conversation, era: &str, tool: &str, arguments: &Value) -> Told {
+fn call(conversation: &mut Conversation, era: &str, tool: &str, arguments: &Value) -> ToolReply {
     let mut params = json!({ "name": tool, "arguments": arguments });
     if era == "2026-07-28" {
         let client = json!({ "name": "test", "version": "1" });
@@ -115,7 +115,7 @@ fn call(conversation: &mut Conversation, era: &str, tool: &str, arguments: &Valu
             fields.into_iter().map(|(name, value)| (format!("{META}{name}"), value)).collect();
         params["_meta"] = Value::Object(meta);
     }
-    Told::of(&conversation.ask("tools/call", params))
+    ToolReply::of(&conversation.ask("tools/call", params))
 }
 
 /// Collects every text and number in a value.
@@ -136,7 +136,7 @@ fn leaves(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-fn check(era: &str, (tool, arguments, needs): &Step, told: &Told) {
+fn check(era: &str, (tool, arguments, needs): &Step, told: &ToolReply) {
     let structured = told.is_structured.then(|| told.facts.to_string().replace("\\\"", "\""));
     for need in needs {
         // The parts that a model with one half sees.
@@ -195,7 +195,7 @@ fn the_facts_of_a_tool_do_not_depend_on_the_content() {
     let home = home();
     put(&home, "2", "1\n2\n3\n");
     let mut assistant = Conversation::begin(&home, "assistant");
-    let check = |told: &Told, facts: &[&str]| {
+    let check = |told: &ToolReply, facts: &[&str]| {
         let last = told.text.split("── ").last().unwrap_or_default();
         for fact in facts {
             assert!(last.contains(fact), "'{fact}' is missing in: {}", told.text);

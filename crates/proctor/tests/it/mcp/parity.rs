@@ -5,7 +5,7 @@ use crate::support::{service, services};
 use proctor_ops::operation::{Effect, Role};
 use proctor_ops::tools::fields::in_shown_names;
 use proctor_ops::tools::{TOOLS, Tool};
-use proctor_testkit::{Conversation, Home, Http, Told};
+use proctor_testkit::{Conversation, Home, Http, ToolReply};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -126,7 +126,8 @@ fn an_assistant_is_answered_what_everybody_is_answered() {
                         assert!(error_of(&result).is_none())
                     }
                     Ok(output) => {
-                        let (mut output, mut facts) = (output.clone(), Told::of(&result).facts);
+                        let (mut output, mut facts) =
+                            (output.clone(), ToolReply::of(&result).facts);
                         forget_times(&mut output);
                         forget_times(&mut facts);
                         assert!(

@@ -2,14 +2,16 @@
 
 use super::paths::{OF_THE_KERNEL, hostile};
 use super::scene::{ACTS, Act, PLAIN, SECRET, Scene};
-use proctor_sys::beneath::{Fault, Folder, Kind, Links, Onto, Rel, Root, Way};
+use proctor_sys::beneath::{
+    Folder, Kind, LinkPolicy, OverwriteMode, PathError, RelativePath, ResolveMethod, Root,
+};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-const WAYS: [Way; 2] = [Way::Kernel, Way::Names];
+const WAYS: [ResolveMethod; 2] = [ResolveMethod::Kernel, ResolveMethod::Names];
 
 /// A longer wait for the other end of a pipe counts as endless.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -27,7 +29,7 @@ fn in_time(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-fn every_path_with_every_act(way: Way) {
+fn every_path_with_every_act(way: ResolveMethod) {
     let scene = Scene::new();
     let before = scene.outsiders();
     let (mut refused, mut harmless) = (0, 0);
@@ -66,13 +68,17 @@ fn the_table_is_long_enough() {
 
 #[test]
 fn no_path_leads_out_when_the_kernel_resolves_it() {
-    assert_eq!(Root::open(Path::new("/")).unwrap().way(), Way::Kernel, "this kernel has openat2");
-    in_time(|| every_path_with_every_act(Way::Kernel));
+    assert_eq!(
+        Root::open(Path::new("/")).unwrap().way(),
+        ResolveMethod::Kernel,
+        "this kernel has openat2"
+    );
+    in_time(|| every_path_with_every_act(ResolveMethod::Kernel));
 }
 
 #[test]
 fn no_path_leads_out_when_it_is_walked_name_by_name() {
-    in_time(|| every_path_with_every_act(Way::Names));
+    in_time(|| every_path_with_every_act(ResolveMethod::Names));
 }
 
 #[test]
@@ -91,7 +97,7 @@ fn files_and_doors_of_the_kernel_are_not_opened() {
                 assert!(Act::List.attempt(&root, door).is_err(), "{way:?} {door} was listed");
             }
             let read = Act::Read.attempt(&root, "self/status");
-            assert!(matches!(read, Err(Fault::OfTheKernel)), "{read:?}");
+            assert!(matches!(read, Err(PathError::OfTheKernel)), "{read:?}");
         }
     });
 }
@@ -126,7 +132,7 @@ fn links_that_stay_beneath_are_followed_for_reading_and_never_for_writing() {
         }
         for path in ["good/new", "good-up/new", "good-round/new", "good-chain/new"] {
             let made = Act::Create.attempt(&root, path);
-            assert!(matches!(made, Err(Fault::Link)), "{way:?} {path}: {made:?}");
+            assert!(matches!(made, Err(PathError::Link)), "{way:?} {path}: {made:?}");
         }
     }
 }
@@ -154,10 +160,10 @@ fn a_file_with_a_name_outside_is_read_but_never_written_there() {
     for way in WAYS {
         let root = scene.root(way);
         assert_eq!(Act::Read.attempt(&root, "hard").unwrap(), PLAIN.as_bytes());
-        let place = root.place(&Rel::parse("hard").unwrap(), Links::Refuse).unwrap();
+        let place = root.place(&RelativePath::parse("hard").unwrap(), LinkPolicy::Refuse).unwrap();
         let temporary = place.folder().place("beside".as_ref()).unwrap();
         temporary.create(0o600).unwrap().write_all(b"changed").unwrap();
-        temporary.rename(&place, Onto::Anything).unwrap();
+        temporary.rename(&place, OverwriteMode::Anything).unwrap();
         assert_eq!(fs::read_to_string(scene.path("base/hard")).unwrap(), "changed");
         assert_eq!(fs::read_to_string(scene.path("outside/shared")).unwrap(), PLAIN);
         fs::remove_file(scene.path("base/hard")).unwrap();
@@ -170,12 +176,13 @@ fn a_folder_that_is_moved_out_while_it_is_held_is_noticed() {
     for way in WAYS {
         let scene = Scene::new();
         let root = scene.root(way);
-        let held = root.folder_at(&Rel::parse("sub/deep").unwrap(), Links::Refuse).unwrap();
+        let held =
+            root.folder_at(&RelativePath::parse("sub/deep").unwrap(), LinkPolicy::Refuse).unwrap();
         let ids = |folder: &Folder| {
             let mut ids = Vec::new();
             root.ascend(folder, |folder| {
                 ids.push(folder.id());
-                Ok::<(), Fault>(())
+                Ok::<(), PathError>(())
             })
             .map(|()| ids)
         };
@@ -184,7 +191,7 @@ fn a_folder_that_is_moved_out_while_it_is_held_is_noticed() {
         fs::rename(scene.path("base/sub"), scene.path("base/moved")).unwrap();
         assert_eq!(ids(&held).unwrap(), chain, "moved, and still below");
         fs::rename(scene.path("base/moved/deep"), scene.path("outside/deep")).unwrap();
-        assert!(matches!(ids(&held), Err(Fault::Outside)));
+        assert!(matches!(ids(&held), Err(PathError::Outside)));
         let gone = Act::Read.attempt(&root, "sub/deep/plain.txt").unwrap_err();
         assert!(gone.is_missing(), "{gone}");
         // The root itself may be moved: the descriptor is what counts.
@@ -196,7 +203,7 @@ fn a_folder_that_is_moved_out_while_it_is_held_is_noticed() {
 #[test]
 fn a_folder_tells_what_is_in_it() {
     let scene = Scene::new();
-    let root = scene.root(Way::Kernel);
+    let root = scene.root(ResolveMethod::Kernel);
     let mut entries = root.folder().entries().unwrap();
     entries.sort();
     let kind = |name: &str| entries.iter().find(|entry| entry.name == name).unwrap().kind;
@@ -214,13 +221,18 @@ fn a_folder_tells_what_is_in_it() {
 #[test]
 fn nothing_is_overwritten_where_nothing_was_expected() {
     let scene = Scene::new();
-    let root = scene.root(Way::Kernel);
-    let place = |path: &str| root.place(&Rel::parse(path).unwrap(), Links::Refuse).unwrap();
+    let root = scene.root(ResolveMethod::Kernel);
+    let place =
+        |path: &str| root.place(&RelativePath::parse(path).unwrap(), LinkPolicy::Refuse).unwrap();
     for taken in ["plain.txt", "sub", "link-up", "pipe", "link-dangling"] {
-        let fault = place("sub/x").rename(&place(taken), Onto::Nothing).unwrap_err();
-        assert_eq!(fault.to_string(), Fault::from(rustix::io::Errno::EXIST).to_string(), "{taken}");
+        let fault = place("sub/x").rename(&place(taken), OverwriteMode::Nothing).unwrap_err();
+        assert_eq!(
+            fault.to_string(),
+            PathError::from(rustix::io::Errno::EXIST).to_string(),
+            "{taken}"
+        );
         assert!(place(taken).create(0o600).is_err(), "{taken}");
     }
-    place("sub/x").rename(&place("free"), Onto::Nothing).unwrap();
+    place("sub/x").rename(&place("free"), OverwriteMode::Nothing).unwrap();
     assert_eq!(fs::read_to_string(scene.path("base/free")).unwrap(), PLAIN);
 }

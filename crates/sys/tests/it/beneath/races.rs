@@ -3,7 +3,7 @@
 //! resolution; the default takes a second or two.
 
 use super::scene::{ACTS, Act, SECRET, Scene};
-use proctor_sys::beneath::Way;
+use proctor_sys::beneath::ResolveMethod;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -97,7 +97,7 @@ fn restore(root: &Path) {
     }
 }
 
-fn attempt(scene: &Scene, way: Way, begin: u64, count: &Count, most: u64) {
+fn attempt(scene: &Scene, way: ResolveMethod, begin: u64, count: &Count, most: u64) {
     let root = scene.root(way);
     for number in (begin..most).step_by(TRYING as usize) {
         let act = ACTS[number as usize % ACTS.len()];
@@ -114,7 +114,7 @@ fn attempt(scene: &Scene, way: Way, begin: u64, count: &Count, most: u64) {
 }
 
 /// Returns a summary.
-fn race(way: Way) -> String {
+fn race(way: ResolveMethod) -> String {
     let scene = prepare();
     let before = scene.outsiders();
     let (count, most) = (Count::default(), attempts());
@@ -144,10 +144,10 @@ fn race(way: Way) -> String {
 
 #[test]
 fn a_swapped_link_is_never_followed_by_the_kernel() {
-    println!("{}", race(Way::Kernel));
+    println!("{}", race(ResolveMethod::Kernel));
 }
 
 #[test]
 fn a_swapped_link_is_never_followed_name_by_name() {
-    println!("{}", race(Way::Names));
+    println!("{}", race(ResolveMethod::Names));
 }

@@ -1,7 +1,9 @@
 //! A root that contains everything that could lead out, the files outside, and every operation to
 //! try on a path.
 
-use proctor_sys::beneath::{Fault, Kind, Links, Onto, Place, Rel, Root, Way};
+use proctor_sys::beneath::{
+    EntryPath, Kind, LinkPolicy, OverwriteMode, PathError, RelativePath, ResolveMethod, Root,
+};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +19,7 @@ pub(super) const SECRET: &str = "secret-of-outside";
 /// The content of a file inside, for comparison.
 pub(super) const PLAIN: &str = "inside\n";
 
-/// Links below the root, with their targets.
+/// LinkPolicy below the root, with their targets.
 pub(super) const LINKS: &[(&str, &str)] = &[
     ("up", ".."),
     ("up-slash", "../"),
@@ -69,7 +71,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    pub(super) fn root(&self, way: Way) -> Root {
+    pub(super) fn root(&self, way: ResolveMethod) -> Root {
         Root::open(&self.path("base")).unwrap().going(way)
     }
 
@@ -214,23 +216,23 @@ impl Act {
     pub(super) const READING: [Act; 3] = [Act::Look, Act::Read, Act::List];
 
     /// Tries the operation; returns what it revealed.
-    pub(super) fn attempt(self, root: &Root, path: &str) -> Result<Vec<u8>, Fault> {
-        let path = Rel::parse(path)?;
-        let refusing = || root.place(&path, Links::Refuse);
+    pub(super) fn attempt(self, root: &Root, path: &str) -> Result<Vec<u8>, PathError> {
+        let path = RelativePath::parse(path)?;
+        let refusing = || root.place(&path, LinkPolicy::Refuse);
         match self {
             Act::Look => {
-                let look = root.place(&path, Links::Follow)?.look()?;
+                let look = root.place(&path, LinkPolicy::Follow)?.look()?;
                 Ok(look.map(|look| look.size.to_string()).unwrap_or_default().into())
             }
             Act::Read => {
-                let (mut file, look) = root.place(&path, Links::Follow)?.read()?;
+                let (mut file, look) = root.place(&path, LinkPolicy::Follow)?.read()?;
                 assert_eq!(look.kind, Kind::File);
                 let mut bytes = Vec::new();
                 file.read_to_end(&mut bytes)?;
                 Ok(bytes)
             }
             Act::List => {
-                let entries = root.folder_at(&path, Links::Follow)?.entries()?;
+                let entries = root.folder_at(&path, LinkPolicy::Follow)?.entries()?;
                 Ok(entries.iter().flat_map(|entry| entry.bytes().to_vec()).collect())
             }
             Act::Create => {
@@ -240,12 +242,12 @@ impl Act {
             Act::Replace => replace(&refusing()?, PLAIN.as_bytes()),
             Act::MakeFolder => refusing()?.make_folder(0o700).map(|()| Vec::new()),
             Act::MoveHere => {
-                let from = root.place(&Rel::parse("sub/x")?, Links::Refuse)?;
-                from.rename(&refusing()?, Onto::Nothing).map(|()| Vec::new())
+                let from = root.place(&RelativePath::parse("sub/x")?, LinkPolicy::Refuse)?;
+                from.rename(&refusing()?, OverwriteMode::Nothing).map(|()| Vec::new())
             }
             Act::MoveAway => {
-                let to = root.place(&Rel::parse("sub/away")?, Links::Refuse)?;
-                refusing()?.rename(&to, Onto::Nothing).map(|()| Vec::new())
+                let to = root.place(&RelativePath::parse("sub/away")?, LinkPolicy::Refuse)?;
+                refusing()?.rename(&to, OverwriteMode::Nothing).map(|()| Vec::new())
             }
             Act::Remove => refusing()?.remove().map(|()| Vec::new()),
             Act::RemoveFolder => refusing()?.remove_folder().map(|()| Vec::new()),
@@ -254,10 +256,10 @@ impl Act {
 }
 
 /// Creates a temporary file and renames it.
-fn replace(place: &Place, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+fn replace(place: &EntryPath, bytes: &[u8]) -> Result<Vec<u8>, PathError> {
     let temporary = place.folder().place(".replace.tmp".as_ref())?;
     temporary.create(0o600)?.write_all(bytes)?;
-    match temporary.rename(place, Onto::Anything) {
+    match temporary.rename(place, OverwriteMode::Anything) {
         Ok(()) => Ok(Vec::new()),
         Err(fault) => {
             temporary.remove()?;

@@ -9,9 +9,9 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// A longer request head is cut off.
-const LONGEST_HEAD: usize = 8192;
+const MAX_HEAD_BYTES: usize = 8192;
 /// Timeout of a client that sends nothing.
-const PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Status after `--http-fail-after` responses.
 const ILL: u16 = 500;
 
@@ -40,10 +40,10 @@ pub(crate) fn serve(port: u16, status: u16, fail_after: Option<u64>) -> Result<(
 }
 
 fn answer(mut stream: TcpStream, status: u16) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
     let mut head = Vec::new();
     let mut piece = [0; 1024];
-    while !head.ends_with(b"\r\n\r\n") && head.len() < LONGEST_HEAD {
+    while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
         match stream.read(&mut piece)? {
             0 => break,
             read => head.extend_from_slice(&piece[..read]),

@@ -6,9 +6,9 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longer than any test, shorter than a machine's uptime.
-const LONGEST_LIFE: Duration = Duration::from_secs(3600);
+const MAX_LIFETIME: Duration = Duration::from_secs(3600);
 /// Timeout for a file; a test that has not created it by then is gone.
-const LONGEST_FILE_WAIT: Duration = Duration::from_secs(300);
+const FILE_TIMEOUT: Duration = Duration::from_secs(300);
 const FILE_LOOK: Duration = Duration::from_millis(5);
 
 /// Waits this long.
@@ -20,13 +20,13 @@ pub(crate) fn rest(time: Duration) {
 
 /// Waits until a signal ends this process.
 pub(crate) fn for_signals() -> Result<ExitCode, String> {
-    rest(LONGEST_LIFE);
-    Err(format!("nobody ended me within {} s", LONGEST_LIFE.as_secs()))
+    rest(MAX_LIFETIME);
+    Err(format!("nobody ended me within {} s", MAX_LIFETIME.as_secs()))
 }
 
 /// Waits until the file exists.
 pub(crate) fn for_file(path: &Path) -> Result<(), String> {
-    let deadline = Instant::now() + LONGEST_FILE_WAIT;
+    let deadline = Instant::now() + FILE_TIMEOUT;
     while !path.exists() {
         if Instant::now() >= deadline {
             return Err(format!("{} did not appear", path.display()));

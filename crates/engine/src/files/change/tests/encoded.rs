@@ -8,7 +8,7 @@ impl Scene {
         fs::read(self.place.path("app").join(path)).unwrap()
     }
 
-    fn replace(&self, path: &str, find: &str, put: &str) -> Result<Changed, String> {
+    fn replace(&self, path: &str, find: &str, put: &str) -> Result<FileOutcome, String> {
         let (find, put) = (find.to_owned(), put.to_owned());
         let wanted = Replacement { find, put, regex: true, ..Replacement::default() };
         self.run(self.files.replace(path.into(), wanted, wish()))
@@ -39,7 +39,7 @@ fn what_is_written_is_written_as_the_file_was() {
         scene.write("w", new).unwrap();
         assert_eq!(scene.read("w"), Some(format!("{mark}{expected}")), "{new:?} for {old:?}");
     }
-    let exact = Written { content: b"x\n".to_vec(), exact: true, only_new: false };
+    let exact = WriteRequest { content: b"x\n".to_vec(), exact: true, only_new: false };
     scene.run(scene.files.write("w".into(), exact, wish())).unwrap();
     assert_eq!(scene.bytes("w"), b"x\n");
 }
@@ -50,7 +50,7 @@ fn edits_are_of_the_text_and_tell_its_lines() {
     for encoding in WIDE {
         let of = |text: &str| encode_utf16(text, encoding);
         scene.place.write("w", of("eins\r\nzwei ä\r\n"));
-        let dry = Wish { dry_run: true, ..wish() };
+        let dry = ExpectedState { dry_run: true, ..wish() };
         let shown = scene.edit("w", "zwei ä", "drei\nö", dry).unwrap();
         let diff = String::from_utf8(shown.diff).unwrap();
         assert!(diff.contains("\n-zwei ä\r\n+drei\r\n+ö\r\n"), "{diff}");

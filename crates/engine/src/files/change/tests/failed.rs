@@ -1,10 +1,10 @@
 //! Failed and interrupted changes leave nothing that blocks the next one.
 
 use super::*;
-use crate::files::fault::{Conflict, Unfit};
+use crate::files::error::{Conflict, PatchMismatch};
 use crate::files::list::cursor;
-use proctor_core::diff::{Missed, Outcome};
-use proctor_sys::beneath::Onto;
+use proctor_core::diff::{HunkOutcome, RejectedHunk};
+use proctor_sys::beneath::OverwriteMode;
 use std::path::PathBuf;
 
 impl Scene {
@@ -24,15 +24,19 @@ fn what_a_change_that_failed_would_have_changed_is_not_undone() {
         scene.write("a", content).unwrap();
     }
     let over = std::cell::Cell::new(false);
-    let new = |_: &[Before<'_>]| {
+    let new = |_: &[OldContents<'_>]| {
         over.set(true);
-        Ok(vec![Made::content(b"three\n".to_vec())])
+        Ok(vec![PlannedFile::content(b"three\n".to_vec())])
     };
     let spots = [scene.place.spot("a")];
     let failed = scene.files.change(&spots, &wish(), &|| over.get(), new).unwrap_err();
     assert!(matches!(failed, FileError::Cancelled), "{failed}");
     let history = scene.run(scene.files.history("a".into())).unwrap();
-    assert_eq!(history[0].file.as_ref().unwrap().sha256, survey::sha256(b"two\n"), "it was kept");
+    assert_eq!(
+        history[0].file.as_ref().unwrap().sha256,
+        file_info::sha256(b"two\n"),
+        "it was kept"
+    );
     let undone = scene.run(scene.files.undo("a".into(), None, wish())).unwrap();
     assert_eq!(scene.read("a").as_deref(), Some("one\n"));
     assert!(undone[0].differs());
@@ -50,8 +54,8 @@ fn what_somebody_changed_after_it_was_read_is_not_moved_or_replaced() {
         if !change.is_empty() {
             fs::write(scene.path(change), "theirs\n").unwrap();
         }
-        let onto = Onto::Anything;
-        names::give_name((&from, before.as_ref()), (&to, there.as_ref()), onto)
+        let onto = OverwriteMode::Anything;
+        move_and_delete::give_name((&from, before.as_ref()), (&to, there.as_ref()), onto)
             .map_err(|error| error.to_string())
     };
     for change in ["from", "to"] {
@@ -79,11 +83,11 @@ fn folders_made_for_a_change_that_failed_go_again() {
     assert_eq!(all_folders(&scene), ["empty"]);
     // A folder in use by somebody else stays, with those above it.
     let spots = ["new/x", "used/deep/x"].map(|path| scene.place.spot(path));
-    let new = |_: &[Before<'_>]| {
+    let new = |_: &[OldContents<'_>]| {
         if scene.path("used/deep").exists() {
             fs::write(scene.path("used/theirs"), "theirs\n").unwrap();
         }
-        Ok(vec![Made::content(b"x\n".to_vec()), Made::content(b"x\n".to_vec())])
+        Ok(vec![PlannedFile::content(b"x\n".to_vec()), PlannedFile::content(b"x\n".to_vec())])
     };
     let over = || scene.path("used/theirs").exists();
     scene.files.change(&spots, &wish(), &over, new).unwrap_err();
@@ -119,8 +123,8 @@ fn half_done(scene: &Scene, home: &Home) -> PathBuf {
             "root": scene.path(""), "root_folder": id(""), "folder": id("sub"),
             "path": cursor(format!("sub/{name}").as_bytes()),
             "new": format!(".proctor-{GONE}-{number}.new"), "old": format!(".proctor-{GONE}-{number}.old"),
-            "before": survey::sha256(format!("old {name}\n").as_bytes()),
-            "after": survey::sha256(format!("new {name}\n").as_bytes()),
+            "before": file_info::sha256(format!("old {name}\n").as_bytes()),
+            "after": file_info::sha256(format!("new {name}\n").as_bytes()),
         })
     };
     let record = home.changes().join(format!("{GONE}.json"));
@@ -203,11 +207,11 @@ fn what_somebody_else_made_or_removed_where_it_was_not_our_turn_stays() {
     let step = |name: &str, after: Option<&[u8]>| {
         let target = scene.target(name);
         let before = target.find().unwrap();
-        Step { target, before, after: after.map(|content| New::of(content.to_vec())) }
+        FileStep { target, before, after: after.map(|content| NewContent::of(content.to_vec())) }
     };
     let ours = Some(&b"ours\n"[..]);
     let steps = [step("first", ours), step("theirs", ours), step("made", ours), step("gone", None)];
-    // Before the turn of the second file.
+    // OldContents the turn of the second file.
     fs::write(scene.path("theirs"), "theirs\n").unwrap();
     fs::write(scene.path("made"), "ours\n").unwrap();
     fs::remove_file(scene.path("gone")).unwrap();
@@ -250,7 +254,7 @@ fn what_somebody_made_after_a_change_was_cut_off_stays() {
 #[test]
 fn of_very_many_lines_that_stay_as_they_are_none_is_added() {
     let scene = Scene::new();
-    let many = "\n".repeat(MOST_COMPARED / 2 + 1);
+    let many = "\n".repeat(MAX_COMPARED_BYTES / 2 + 1);
     scene.place.write("many", &many);
     let same = scene.write("many", &many).unwrap();
     assert_eq!((same.added, same.removed, same.differs()), (0, 0, false));
@@ -261,8 +265,8 @@ fn of_very_many_lines_that_stay_as_they_are_none_is_added() {
 #[test]
 fn a_hunk_that_was_not_looked_for_everywhere_is_not_said_to_be_nowhere() {
     let missed = |spent: bool| {
-        let missed = Missed { line: Some(5), nearest: None, spent };
-        let why = Unfit::Hunks(vec![Outcome::Misses(missed)]);
+        let missed = RejectedHunk { line: Some(5), nearest: None, spent };
+        let why = PatchMismatch::Hunks(vec![HunkOutcome::Misses(missed)]);
         FileError::Conflicts(vec![Conflict { path: "a".into(), why }]).to_string()
     };
     assert!(missed(false).ends_with("a: hunk 1 (line 5): no similar text found"));
@@ -302,7 +306,7 @@ fn folders_made_for_a_change_that_is_taken_back_go_again() {
     let made = |path: &str| format!("--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+x\n");
     let text = ["one/a", "one/two/b", "empty/c", "used/deep/d"].map(made).concat();
     let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
-    let hold = Wish { hold: true, ..wish() };
+    let hold = ExpectedState { hold: true, ..wish() };
     let changes = scene.run(scene.files.apply_diff(query, hold)).unwrap();
     fs::write(scene.path("used/theirs"), "theirs\n").unwrap();
     assert!(scene.run(scene.files.take_back(changes, wish())).unwrap().is_empty());
@@ -332,7 +336,8 @@ fn folders_made_for_a_change_that_was_cut_off_go_again() {
 #[test]
 fn of_several_files_in_one_change_every_generation_stays_or_is_not_told() {
     let scene = Scene::new();
-    let (backups, mut running) = (Backups::of(&scene.files.shared.home), Running::default());
+    let (backups, mut running) =
+        (Backups::of(&scene.files.shared.home), BackupInProgress::default());
     let bounds = Bounds { generations: 20, bytes: 2500 };
     let numbers: Vec<Option<u64>> = (0..4)
         .map(|number| {

@@ -2,7 +2,7 @@
 //! changes something.
 
 use super::{Scene, all_names, wish};
-use crate::files::change::{DiffQuery, Replacement, Written};
+use crate::files::change::{DiffQuery, Replacement, WriteRequest};
 use proctor_core::edit::Edit;
 use std::collections::BTreeMap;
 use std::fs;
@@ -216,7 +216,7 @@ fn untouchable(scene: &Scene) -> BTreeMap<String, Vec<u8>> {
 /// Runs every changing operation on one path; true if one of them succeeded.
 fn try_all(scene: &Scene, path: &str) -> bool {
     let files = &scene.files;
-    let written = Written { content: b"evil".to_vec(), ..Written::default() };
+    let written = WriteRequest { content: b"evil".to_vec(), ..WriteRequest::default() };
     let edit = |old: &str| vec![Edit { old: old.into(), new: "evil".into(), all: true }];
     let wanted =
         Replacement { find: ".".into(), put: "evil".into(), regex: true, ..Replacement::default() };

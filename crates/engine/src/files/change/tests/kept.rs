@@ -17,7 +17,7 @@ impl Kept {
         Kept { scene, backups }
     }
 
-    fn keep(&self, name: &str, content: &str, bytes: u64, running: &mut Running) {
+    fn keep(&self, name: &str, content: &str, bytes: u64, running: &mut BackupInProgress) {
         self.scene.place.write(name, content);
         let target = Target::of(&self.scene.place.spot(name), &self.scene.place.guarded).unwrap();
         let (found, bounds) = (target.find().unwrap(), Bounds { generations: 9, bytes });
@@ -36,46 +36,56 @@ impl Kept {
 
 #[test]
 fn when_there_are_too_many_generations_there_is_room_for_the_next_ones_again() {
-    const MOST: u64 = 100_000;
+    const MAX_BYTES: u64 = 100_000;
     let kept = Kept::new();
     for number in 0..100 {
-        kept.keep(&format!("f{number}"), &"x".repeat(700), MOST, &mut Running::default());
+        kept.keep(
+            &format!("f{number}"),
+            &"x".repeat(700),
+            MAX_BYTES,
+            &mut BackupInProgress::default(),
+        );
     }
-    assert!(kept.has("f0") && kept.total() <= MOST, "{}", kept.total());
-    kept.keep("large", &"y".repeat(40_000), MOST, &mut Running::default());
-    assert!(kept.total() <= MOST * 9 / 10, "{}", kept.total());
-    assert!(kept.total() > MOST * 8 / 10, "{}", kept.total());
+    assert!(kept.has("f0") && kept.total() <= MAX_BYTES, "{}", kept.total());
+    kept.keep("large", &"y".repeat(40_000), MAX_BYTES, &mut BackupInProgress::default());
+    assert!(kept.total() <= MAX_BYTES * 9 / 10, "{}", kept.total());
+    assert!(kept.total() > MAX_BYTES * 8 / 10, "{}", kept.total());
     assert!(!kept.has("f0") && kept.has("f99") && kept.has("large"));
 }
 
 #[test]
 fn all_generations_are_looked_through_once_in_a_change() {
-    const MOST: u64 = 20_000;
-    let (kept, mut running) = (Kept::new(), Running::default());
+    const MAX_BYTES: u64 = 20_000;
+    let (kept, mut running) = (Kept::new(), BackupInProgress::default());
     for number in 0..20 {
-        kept.keep(&format!("f{number}"), &"x".repeat(1000), MOST, &mut Running::default());
+        kept.keep(
+            &format!("f{number}"),
+            &"x".repeat(1000),
+            MAX_BYTES,
+            &mut BackupInProgress::default(),
+        );
     }
-    kept.keep("a", &"a".repeat(5_000), MOST, &mut running);
+    kept.keep("a", &"a".repeat(5_000), MAX_BYTES, &mut running);
     // The oldest of all.
-    kept.keep("planted", &"p".repeat(10), MOST, &mut Running::default());
+    kept.keep("planted", &"p".repeat(10), MAX_BYTES, &mut BackupInProgress::default());
     let (path, ..) = kept.backups.all().into_iter().max_by_key(|(_, _, at)| *at).unwrap();
     let file = fs::File::options().write(true).open(&path).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1)).unwrap();
-    kept.keep("b", &"b".repeat(9_000), MOST, &mut running);
-    assert!(kept.has("planted") && kept.total() <= MOST, "{}", kept.total());
-    kept.keep("c", &"c".repeat(9_000), MOST, &mut Running::default());
+    kept.keep("b", &"b".repeat(9_000), MAX_BYTES, &mut running);
+    assert!(kept.has("planted") && kept.total() <= MAX_BYTES, "{}", kept.total());
+    kept.keep("c", &"c".repeat(9_000), MAX_BYTES, &mut BackupInProgress::default());
     assert!(!kept.has("planted"));
 }
 
 #[test]
 fn what_was_kept_for_a_change_that_failed_is_forgotten_and_nothing_else() {
-    const MOST: u64 = 20_000;
-    let (kept, mut running) = (Kept::new(), Running::default());
-    kept.keep("a", "1", MOST, &mut Running::default());
+    const MAX_BYTES: u64 = 20_000;
+    let (kept, mut running) = (Kept::new(), BackupInProgress::default());
+    kept.keep("a", "1", MAX_BYTES, &mut BackupInProgress::default());
     let before = kept.total();
-    kept.keep("a", "1", MOST, &mut running);
-    kept.keep("a", "2", MOST, &mut running);
-    kept.keep("b", "3", MOST, &mut running);
+    kept.keep("a", "1", MAX_BYTES, &mut running);
+    kept.keep("a", "2", MAX_BYTES, &mut running);
+    kept.keep("b", "3", MAX_BYTES, &mut running);
     kept.backups.forget(&running);
     assert!(kept.has("a") && !kept.has("b"));
     assert_eq!(kept.total(), before);
@@ -87,7 +97,7 @@ fn a_folder_that_another_change_removes_is_made_again() {
     // Each has room for one, so each removes the other's.
     let both = |name: &str| {
         for round in 0..800 {
-            kept.keep(name, &format!("{round:0600}"), 1000, &mut Running::default());
+            kept.keep(name, &format!("{round:0600}"), 1000, &mut BackupInProgress::default());
         }
     };
     std::thread::scope(|scope| {
@@ -99,14 +109,14 @@ fn a_folder_that_another_change_removes_is_made_again() {
 #[test]
 fn who_stops_waiting_has_no_more_files_kept() {
     let scene = Scene::new();
-    let spots: Vec<Spot> = ["a", "b", "c"].map(|name| scene.place.spot(name)).into();
+    let spots: Vec<PathInRoot> = ["a", "b", "c"].map(|name| scene.place.spot(name)).into();
     for name in ["a", "b", "c"] {
         scene.place.write(name, "old\n");
     }
     let planned = std::cell::Cell::new(false);
-    let make = |before: &[Before<'_>]| {
+    let make = |before: &[OldContents<'_>]| {
         planned.set(true);
-        Ok(before.iter().map(|_| Made::content(b"new\n".to_vec())).collect())
+        Ok(before.iter().map(|_| PlannedFile::content(b"new\n".to_vec())).collect())
     };
     let failed = scene.files.change(&spots, &wish(), &|| planned.get(), make).unwrap_err();
     assert!(matches!(failed, FileError::Cancelled), "{failed}");
@@ -142,7 +152,7 @@ fn a_dry_run_tells_what_would_be_deleted_or_made() {
     symlink("d", scene.place.path("app/link")).unwrap();
     fs::create_dir(scene.place.path("app/.git")).unwrap();
     fs::create_dir(scene.place.path("app/empty")).unwrap();
-    let dry = || Wish { dry_run: true, ..wish() };
+    let dry = || ExpectedState { dry_run: true, ..wish() };
     let delete = |path: &str| scene.run(scene.files.delete(path.into(), dry()));
     let told = delete("d/a").unwrap();
     let diff = String::from_utf8(told.diff).unwrap();

@@ -27,7 +27,7 @@ fn a_large_file_is_edited_patched_and_brought_back_to_the_byte() {
     assert!(fs::read(&path).unwrap() == expected, "edited to the byte");
     // The reverse diff restores it.
     let back = proctor_core::diff::unified(
-        proctor_core::diff::Names::Changed("large"),
+        proctor_core::diff::FileNames::Changed("large"),
         &expected,
         &content,
         3,

@@ -70,7 +70,7 @@ fn the_same_content_with_other_attributes_is_another_generation() {
         let target = Target::of(&scene.place.spot("g"), &scene.place.guarded).unwrap();
         let (found, bounds) = (target.find().unwrap(), Bounds { generations: 9, bytes: 1 << 20 });
         let backups = Backups::of(&scene.files.shared.home);
-        let mut running = Running::default();
+        let mut running = BackupInProgress::default();
         backups.keep(&target.spot, found.as_ref(), "test", None, bounds, &mut running).unwrap()
     };
     assert_eq!((keep(), keep()), (Some(4), Some(4)), "the same is kept once");
@@ -82,7 +82,7 @@ fn what_a_diff_deleted_is_taken_back_as_what_it_was() {
     let (was, marked) = (special(&scene, "a"), mark(&scene, "a"));
     let text = b"--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n".to_vec();
     let query = DiffQuery { text, ..DiffQuery::default() };
-    let held = Wish { hold: true, ..wish() };
+    let held = ExpectedState { hold: true, ..wish() };
     let changed = scene.run(scene.files.apply_diff(query, held)).unwrap();
     assert_eq!(scene.read("a"), None);
     assert!(scene.run(scene.files.take_back(changed, wish())).unwrap().is_empty());

@@ -47,17 +47,23 @@ impl Scene {
         self.runtime.block_on(work).map_err(|error| error.to_string())
     }
 
-    fn write(&self, path: &str, content: &str) -> Result<Changed, String> {
-        let written = Written { content: content.into(), ..Written::default() };
+    fn write(&self, path: &str, content: &str) -> Result<FileOutcome, String> {
+        let written = WriteRequest { content: content.into(), ..WriteRequest::default() };
         self.run(self.files.write(path.into(), written, wish()))
     }
 
-    fn edit(&self, path: &str, old: &str, new: &str, wish: Wish) -> Result<Changed, String> {
+    fn edit(
+        &self,
+        path: &str,
+        old: &str,
+        new: &str,
+        wish: ExpectedState,
+    ) -> Result<FileOutcome, String> {
         let edit = Edit { old: old.into(), new: new.into(), all: false };
         self.run(self.files.edit(path.into(), vec![edit], wish))
     }
 
-    fn diff(&self, text: &str) -> Result<Vec<Changed>, String> {
+    fn diff(&self, text: &str) -> Result<Vec<FileOutcome>, String> {
         let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
         self.run(self.files.apply_diff(query, wish()))
     }
@@ -90,8 +96,8 @@ fn all_names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn wish() -> Wish {
-    Wish { by: "test", ..Wish::default() }
+fn wish() -> ExpectedState {
+    ExpectedState { by: "test", ..ExpectedState::default() }
 }
 
 #[test]
@@ -137,10 +143,10 @@ fn ends_of_lines_stay_and_exact_is_exact() {
         scene.write("v.txt", new).unwrap();
         assert_eq!(scene.read("v.txt").as_deref(), Some(expected), "{new:?} for {old:?}");
     }
-    let exact = Written { content: b"q\n\xff".to_vec(), exact: true, only_new: false };
+    let exact = WriteRequest { content: b"q\n\xff".to_vec(), exact: true, only_new: false };
     scene.run(scene.files.write("w.txt".into(), exact, wish())).unwrap();
     assert_eq!(fs::read(scene.place.path("app/w.txt")).unwrap(), b"q\n\xff");
-    let new = Written { content: b"x".to_vec(), only_new: true, ..Written::default() };
+    let new = WriteRequest { content: b"x".to_vec(), only_new: true, ..WriteRequest::default() };
     let refused = scene.run(scene.files.write("w.txt".into(), new, wish())).unwrap_err();
     assert!(refused.contains("exists"), "{refused}");
 }
@@ -149,13 +155,13 @@ fn ends_of_lines_stay_and_exact_is_exact() {
 fn a_dry_run_tells_and_changes_nothing() {
     let scene = Scene::new();
     scene.place.write("a", "1\n2\n");
-    let dry = Wish { dry_run: true, ..wish() };
+    let dry = ExpectedState { dry_run: true, ..wish() };
     let told = scene.edit("a", "2", "two", dry.clone()).unwrap();
     assert_eq!(
         String::from_utf8(told.diff).unwrap(),
         "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+two\n"
     );
-    let new = Written { content: b"x".to_vec(), ..Written::default() };
+    let new = WriteRequest { content: b"x".to_vec(), ..WriteRequest::default() };
     let told = scene.run(scene.files.write("new/folder/x".into(), new, dry)).unwrap();
     assert_eq!((told.added, told.generation), (1, None));
     assert_eq!(scene.read("a").as_deref(), Some("1\n2\n"));
@@ -168,8 +174,8 @@ fn a_dry_run_tells_and_changes_nothing() {
 fn who_saw_something_else_is_told() {
     let scene = Scene::new();
     scene.place.write("a", "1\n");
-    let hash = survey::sha256(b"1\n");
-    let seen = |hash: &str| Wish { if_hash: Some(hash.to_owned()), ..wish() };
+    let hash = file_info::sha256(b"1\n");
+    let seen = |hash: &str| ExpectedState { if_hash: Some(hash.to_owned()), ..wish() };
     scene.edit("a", "1", "2", seen(&hash.to_uppercase())).unwrap();
     let stale = scene.edit("a", "2", "3", seen(&hash)).unwrap_err();
     assert!(stale.contains("changed since you read it"), "{stale}");
@@ -182,7 +188,7 @@ fn who_saw_something_else_is_told() {
         let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
         scene.run(scene.files.apply_diff(query, seen(hash)))
     };
-    let (one, now) = ("--- x/a\n+++ y/a\n@@ -1 +1 @@\n-2\n+3\n", survey::sha256(b"2\n"));
+    let (one, now) = ("--- x/a\n+++ y/a\n@@ -1 +1 @@\n-2\n+3\n", file_info::sha256(b"2\n"));
     let made = "--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+b\n";
     for (text, hash, part) in [
         (one, &hash, "changed since you read it"),
@@ -229,7 +235,7 @@ fn generations_are_bounded_by_number_and_by_bytes() {
         scene.place.write(name, content);
         let target = Target::of(&scene.place.spot(name), &scene.place.guarded).unwrap();
         let found = target.find().unwrap();
-        let mut running = Running::default();
+        let mut running = BackupInProgress::default();
         backups.keep(&target.spot, found.as_ref(), "test", None, bounds, &mut running).unwrap()
     };
     let few = Bounds { generations: 3, bytes: 1 << 20 };
@@ -449,12 +455,14 @@ fn of_many_at_once_every_edit_is_made_or_told() {
     let scene = Scene::new();
     scene.place.write("n", "0\n");
     let (files, runtime) = (&scene.files, &scene.runtime);
-    let hash = survey::sha256(b"0\n");
+    let hash = file_info::sha256(b"0\n");
     let tries: Vec<_> = (1..=16)
         .map(|number| {
-            let wish = Wish { if_hash: Some(hash.clone()), ..wish() };
-            let written =
-                Written { content: format!("{number}\n").into_bytes(), ..Written::default() };
+            let wish = ExpectedState { if_hash: Some(hash.clone()), ..wish() };
+            let written = WriteRequest {
+                content: format!("{number}\n").into_bytes(),
+                ..WriteRequest::default()
+            };
             let files = files.clone();
             runtime.spawn(async move { files.write("n".into(), written, wish).await.is_ok() })
         })
@@ -486,7 +494,7 @@ fn somebody_elses_change_in_between_is_kept() {
     let target = Target::of(&scene.place.spot("a"), &scene.place.guarded).unwrap();
     let before = target.find().unwrap();
     fs::write(scene.place.path("app/a"), "theirs\n").unwrap();
-    let steps = [Step { target, before, after: Some(New::of(b"ours\n".to_vec())) }];
+    let steps = [FileStep { target, before, after: Some(NewContent::of(b"ours\n".to_vec())) }];
     let refused = record::carry_out(&scene.files.shared.home, &steps, Vec::new()).unwrap_err();
     assert!(refused.to_string().contains("changed meanwhile"), "{refused}");
     assert_eq!(scene.read("a").as_deref(), Some("theirs\n"));

@@ -67,9 +67,9 @@ fn what_a_moved_file_was_is_known_by_both_names() {
     };
     let (old, new) = (history("a"), history("b"));
     assert_eq!((old.len(), new.len()), (3, 1));
-    assert_eq!(old[0].moved, Some(Moved::To(real("b"))));
-    assert_eq!(old[0].file.as_ref().unwrap().sha256, survey::sha256(b"2\n"));
-    assert_eq!((&new[0].moved, &new[0].file), (&Some(Moved::From(real("a"))), &None));
+    assert_eq!(old[0].moved, Some(MovedPath::To(real("b"))));
+    assert_eq!(old[0].file.as_ref().unwrap().sha256, file_info::sha256(b"2\n"));
+    assert_eq!((&new[0].moved, &new[0].file), (&Some(MovedPath::From(real("a"))), &None));
     // After another rename, too.
     scene.rename("b", "c", false);
     scene.undo("c", None).unwrap();
@@ -228,8 +228,12 @@ fn a_move_to_another_file_system_is_no_part_of_the_history() {
     let to = format!("{name}:b");
     fs::write(other.path().join("b"), "b\n").unwrap();
     for dry_run in [true, false] {
-        let moved =
-            scene.files.rename("app:a".into(), to.clone(), true, Wish { dry_run, ..wish() });
+        let moved = scene.files.rename(
+            "app:a".into(),
+            to.clone(),
+            true,
+            ExpectedState { dry_run, ..wish() },
+        );
         let refused = scene.run(moved).unwrap_err();
         assert!(refused.contains("are on different file systems"), "{refused}");
     }
@@ -276,8 +280,8 @@ fn a_move_is_taken_back_only_if_it_was_seen_and_a_dry_run_only_tells() {
     scene.place.write("a", "1\n");
     scene.rename("a", "b", false);
     let undo = |path: &str, hash: Option<&[u8]>, dry_run| {
-        let if_hash = hash.map(survey::sha256);
-        scene.run(scene.files.undo(path.into(), None, Wish { if_hash, dry_run, ..wish() }))
+        let if_hash = hash.map(file_info::sha256);
+        scene.run(scene.files.undo(path.into(), None, ExpectedState { if_hash, dry_run, ..wish() }))
     };
     for path in ["a", "b"] {
         let stale = undo(path, Some(b"other\n"), false).unwrap_err();
@@ -302,10 +306,10 @@ fn what_is_moved_into_folders_that_are_not_there_has_them_made() {
     let scene = Scene::new();
     scene.place.write("b.txt", "b\n");
     fs::create_dir(scene.place.path("app/d1")).unwrap();
-    let rename = |path: &str, to: &str, wish: Wish| {
+    let rename = |path: &str, to: &str, wish: ExpectedState| {
         scene.run(scene.files.rename(path.into(), to.into(), false, wish))
     };
-    let dry = Wish { dry_run: true, ..wish() };
+    let dry = ExpectedState { dry_run: true, ..wish() };
     assert_eq!(rename("b.txt", "new/deep/c.txt", dry.clone()).unwrap().path, "new/deep/c.txt");
     for (path, to, why) in [
         ("none", "new/deep/c.txt", "'none' does not exist"),

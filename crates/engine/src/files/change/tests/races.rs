@@ -3,7 +3,7 @@
 
 use super::{Scene, wish};
 use crate::files::Files;
-use crate::files::change::{DiffQuery, Replacement, Written};
+use crate::files::change::{DiffQuery, Replacement, WriteRequest};
 use proctor_core::edit::Edit;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
@@ -89,7 +89,11 @@ async fn attempt(files: &Files, number: u64) -> bool {
     );
     match number % 8 {
         0 => files
-            .write(path, Written { content: b"evil".to_vec(), ..Written::default() }, wish())
+            .write(
+                path,
+                WriteRequest { content: b"evil".to_vec(), ..WriteRequest::default() },
+                wish(),
+            )
             .await
             .is_ok(),
         1 => files.edit(path, vec![edit], wish()).await.is_ok(),

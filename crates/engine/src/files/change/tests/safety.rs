@@ -18,7 +18,7 @@ fn a_change_is_taken_back_as_it_was_whatever_became_of_the_generations() {
         ("b".into(), edit("two", "2")),
         ("c".into(), edit("", "3")),
     ];
-    let hold = Wish { hold: true, ..wish() };
+    let hold = ExpectedState { hold: true, ..wish() };
     let changes = scene.run(scene.files.edit_several(edits, hold)).unwrap();
     assert_eq!((scene.read("a").unwrap(), scene.read("c").unwrap()), ("1\n".into(), "3".into()));
     fs::remove_dir_all(scene.place.path("app/.state/backups")).unwrap();
@@ -39,7 +39,7 @@ fn what_somebody_else_has_changed_or_replaced_keeps_nothing_else_from_coming_bac
         let edit = Edit { old: "old".into(), new: "new".into(), all: false };
         (name.to_owned(), vec![edit])
     });
-    let hold = Wish { hold: true, ..wish() };
+    let hold = ExpectedState { hold: true, ..wish() };
     let changes = scene.run(scene.files.edit_several(edits.into(), hold)).unwrap();
     scene.place.write("b", "theirs\n");
     fs::remove_file(scene.place.path("app/c")).unwrap();
@@ -154,11 +154,11 @@ fn more_than_can_be_held_is_not_read() {
     let names = ["a", "b"];
     for name in names {
         let file = fs::File::create(scene.place.path("app").join(name)).unwrap();
-        file.set_len(survey::LARGEST / 2 + 1).unwrap();
+        file.set_len(file_info::MAX_FILE_BYTES / 2 + 1).unwrap();
     }
     let query = DiffQuery { text: names.map(part).concat().into(), ..DiffQuery::default() };
     for dry_run in [true, false] {
-        let wish = Wish { dry_run, ..wish() };
+        let wish = ExpectedState { dry_run, ..wish() };
         let refused = scene.run(scene.files.apply_diff(query.clone(), wish)).unwrap_err();
         assert!(refused.contains("bytes in total"), "{refused}");
     }

@@ -1,6 +1,6 @@
 //! Slow patterns: they can be stopped, and do not block a file for others.
 
-use super::super::super::patience::Patience;
+use super::super::super::regex_deadline::RegexDeadline;
 use super::super::replace::replace;
 use super::*;
 use std::cell::Cell;
@@ -19,7 +19,7 @@ fn content() -> String {
 fn who_stops_waiting_stops_it() {
     let asked = Cell::new(0);
     let stop = || asked.replace(asked.get() + 1) >= 20;
-    let patience = Patience::new(&stop, None);
+    let patience = RegexDeadline::new(&stop, None);
     let stopped = replace(content().as_bytes(), &slow(), "a", &patience);
     assert!(matches!(stopped, Err(FileError::Cancelled)), "{stopped:?}");
     assert_eq!(asked.get(), 21);
@@ -27,7 +27,7 @@ fn who_stops_waiting_stops_it() {
 
 #[test]
 fn what_takes_too_long_is_told() {
-    let patience = Patience::new(&|| false, Some(Duration::ZERO));
+    let patience = RegexDeadline::new(&|| false, Some(Duration::ZERO));
     let told = replace(content().as_bytes(), &slow(), "a", &patience).unwrap_err().to_string();
     assert!(told.starts_with("the pattern is too slow for 'a'"), "{told}");
 }

@@ -8,13 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Applies a diff with `hold`.
 #[track_caller]
-fn held(scene: &Scene, text: &str) -> Vec<Changed> {
+fn held(scene: &Scene, text: &str) -> Vec<FileOutcome> {
     let query = DiffQuery { text: text.into(), ..DiffQuery::default() };
-    scene.run(scene.files.apply_diff(query, Wish { hold: true, ..wish() })).unwrap()
+    scene.run(scene.files.apply_diff(query, ExpectedState { hold: true, ..wish() })).unwrap()
 }
 
 #[track_caller]
-fn take_back(scene: &Scene, changes: Vec<Changed>) {
+fn take_back(scene: &Scene, changes: Vec<FileOutcome>) {
     let left = scene.run(scene.files.take_back(changes, wish())).unwrap();
     assert!(left.is_empty(), "{left:?}");
     scene.is_tidy();
@@ -90,7 +90,7 @@ fn a_file_by_two_roots_is_one_file() {
         vec![(one.to_owned(), edit("a", "A")), (other.to_owned(), edit("b", "B"))]
     };
     for dry_run in [true, false] {
-        let wish = Wish { dry_run, ..wish() };
+        let wish = ExpectedState { dry_run, ..wish() };
         let edits = edits("app:inner/f", "inner:f");
         let refused = scene.run(scene.files.edit_several(edits, wish)).unwrap_err();
         assert_eq!(refused, "'inner:f' is named twice, as 'app:inner/f'");

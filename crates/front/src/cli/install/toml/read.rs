@@ -1,6 +1,6 @@
 //! Scans TOML to positions in its text: headers and settings in order. Only strings and lists of strings are decoded.
 
-use crate::cli::install::fault::Fault;
+use crate::cli::install::error::InstallError;
 use serde_json::Value as Json;
 use std::ops::Range;
 use toml_parser::decoder::{Encoding, ScalarKind};
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     },
 }
 
-pub(super) fn scan(text: &str) -> Result<Vec<Statement>, Fault> {
+pub(super) fn scan(text: &str) -> Result<Vec<Statement>, InstallError> {
     let tokens = Source::new(text).lex().into_vec();
     let mut errors: Vec<ParseError> = Vec::new();
     let mut reader =
@@ -45,7 +45,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Statement>, Fault> {
         error.unexpected().or(error.context()).map_or(text.len(), |span| span.start())
     };
     match errors.iter().min_by_key(|error| place(error)) {
-        Some(error) => Err(Fault::at(place(error), error.description())),
+        Some(error) => Err(InstallError::at(place(error), error.description())),
         None => Ok(reader.out),
     }
 }

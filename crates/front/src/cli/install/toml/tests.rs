@@ -13,7 +13,7 @@ fn settings() -> [(&'static str, Json); 2] {
 const WRITTEN: &str =
     "[mcp_servers.proctor]\ncommand = \"p\"\nargs = [\"mcp\", \"--toolsets\", \"logs\"]\n";
 
-fn put_ours(text: &str) -> Result<String, Fault> {
+fn put_ours(text: &str) -> Result<String, InstallError> {
     put(text, TABLE, &settings(), &["url", "http_headers"])
 }
 
