@@ -102,8 +102,8 @@ impl OwnFolder {
     }
 }
 
-/// What Proctor keeps in the folder of its state: names, of which some have others beside them while they are written, or after
-/// they were found damaged.
+/// Names that Proctor uses in its state folder. Some have temporary files beside them during a
+/// write, or a damaged copy that was set aside.
 const KEPT: &[&str] = &[
     "services.json",
     "tokens.json",

@@ -74,7 +74,7 @@ pub(crate) async fn run(home: Home, registry: Arc<Registry>, link: Link) {
     }
 }
 
-/// Checks one run until this task is aborted. The keeper is told once for each run. The checks continue until
+/// Checks one run until this task is aborted. The keeper gets one message for each run. The checks continue until
 /// it has ended the run, so that the view stays current.
 async fn watch(name: ServiceName, checked: CheckedRun, teller: Teller) {
     let (run, check) = (checked.run, &checked.check);
@@ -118,7 +118,7 @@ impl Teller {
             let (home, service) = (self.home.clone(), name.clone());
             let write = move || unhealthy_file::write(&home, &service, &reasons);
             if let Ok(Err(error)) = crate::blocking(write).await {
-                tracing::warn!(service = %name, %error, "the reason is told by this daemon only");
+                tracing::warn!(service = %name, %error, "cannot store why a run was unhealthy; later daemons will not know");
             }
         }
         let unhealthy = ToKeeper::Unhealthy { name: name.clone(), run };

@@ -12,7 +12,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// More than the reasons that are kept take.
+/// Maximum size of the file; the kept reasons are smaller.
 const MAX_BYTES: u64 = 64 << 10;
 
 #[derive(Serialize, Deserialize)]
@@ -27,7 +27,7 @@ fn path(home: &Home, name: &ServiceName) -> PathBuf {
     home.log_dir(name).join("unhealthy.json")
 }
 
-/// Replace the stored reasons of a service.
+/// Replaces the stored reasons of a service.
 pub(crate) fn write(home: &Home, name: &ServiceName, runs: &[UnhealthyRun]) -> io::Result<()> {
     let reason = |it: &UnhealthyRun| {
         let FailedChecks { url, why, failures } = (*it.checks).clone();
@@ -46,7 +46,7 @@ pub(crate) fn read(home: &Home, name: &ServiceName) -> Vec<UnhealthyRun> {
         Ok(reasons) => reasons.into_iter().map(UnhealthyRun::from).collect(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "why runs were unhealthy cannot be read");
+            tracing::warn!(path = %path.display(), %error, "cannot read why runs were unhealthy");
             Vec::new()
         }
     }

@@ -81,7 +81,7 @@ impl Client {
                 }
                 Err(error) if error.kind() == ErrorKind::PermissionDenied && !mended => {
                     mended = true;
-                    // Our own folders with a mode that keeps out ourselves. Who may not correct it is told below.
+                    // Our own folders with a mode that excludes ourselves. If it cannot be corrected, the error below says so.
                     for folder in [OwnFolder::State, OwnFolder::Runtime] {
                         let _ = own_folder::correct_mode(&home.folder(folder), folder.rule());
                     }

@@ -70,7 +70,7 @@ pub(crate) fn main() -> Result<()> {
     run(arguments, None)
 }
 
-/// Runs the keeper of `home` in this process until it is told to end, and applies its configuration meanwhile.
+/// Runs the keeper of `home` in this process until it is asked to end, and applies its configuration meanwhile.
 pub(crate) fn run_in_foreground(
     home: Home,
     manner: PassedOptions,

@@ -8,6 +8,7 @@ use crate::own_file;
 use crate::ownership::{self, Owners};
 use proctor_core::home::FolderRule;
 use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{File, Metadata, Permissions};
 use std::io;
@@ -130,6 +131,7 @@ pub fn names(path: &Path, rule: FolderRule) -> io::Result<Vec<OsString>> {
     }
     let opened = match rustix::fs::open(path, flags, Mode::empty()) {
         Ok(opened) => File::from(opened),
+        Err(Errno::NOENT) => return Err(Errno::NOENT.into()),
         // Not a folder, or not for us: say which.
         Err(errno) => return check(path, rule).and(Err(errno.into())),
     };

@@ -4,7 +4,7 @@
 //! owner also makes the FIFO that becomes the standard output of the run, and copies into it whatever appears on the terminal:
 //! the log has it, and survives keepers as the output of every other run does.
 //!
-//! An offer whose owner is dead is none: nobody has its FIFO open for reading.
+//! An offer is void if its owner is dead: nobody has its FIFO open for reading.
 
 use crate::{fifo, small_file, user};
 use rustix::fs::{CWD, FileType, Mode, OFlags};

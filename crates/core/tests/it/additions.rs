@@ -13,7 +13,7 @@ use std::fmt::Debug;
 /// A number that no shape uses.
 const FUTURE_FIELD: u32 = 1000;
 
-/// The same value with a field more in each of its maps: a list, so that it is not enough to skip one byte.
+/// Adds a field to each map of the value: a list, so that skipping one byte is not enough.
 fn grown(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut decoder = Decoder::new(bytes);
@@ -73,7 +73,7 @@ fn states_with_fields_of_a_later_version_are_read() {
     }
 }
 
-/// What a place holds after its header.
+/// The content of a slot, after its header.
 fn content(place: &[u8]) -> &[u8] {
     let length = u32::from_le_bytes(place[8..12].try_into().unwrap()) as usize;
     &place[16..16 + length]

@@ -41,7 +41,7 @@ const QUEUE: usize = 1024;
 /// Time from a write to its sync: the amount that a power cut can lose.
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 
-/// Timeout of a write; the caller is told that the disk does not respond.
+/// Timeout of a write; after it the caller gets the error that the disk does not respond.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval between attempts to write owed changes.

@@ -245,7 +245,7 @@ async fn a_program_has_as_much_memory_as_it_is_given() {
     assert_eq!(produced.stdout, b"65536\n65536\n", "{produced:?}");
 }
 
-/// Reports when it was asked to end, and otherwise ends when it is told to.
+/// Reports when it was asked to end, and otherwise ends on request.
 const PATIENT: &str = "trap 'echo > asked; exit' TERM; mkfifo told; exec 3<>told; \
                        echo $$ > main; read line <&3; echo > done";
 

@@ -245,7 +245,7 @@ impl Files {
         self.work_for(roots, Purpose::Change, work).await
     }
 
-    /// Runs work. If the future is dropped early, the work is told to stop.
+    /// Runs work. If the future is dropped early, the work stops soon.
     async fn work_for<R: Send + 'static>(
         &self,
         roots: Arc<Roots>,

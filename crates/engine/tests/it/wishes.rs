@@ -1,4 +1,4 @@
-//! Wishes: stored before the keeper is told, and stored together when they arrive together.
+//! Wishes: stored before they go to the keeper, and stored together when they arrive together.
 
 use crate::fake::{Manners, Place, failed, names, state, up};
 use proctor_core::lifecycle::Wish;

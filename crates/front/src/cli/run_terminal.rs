@@ -72,7 +72,7 @@ pub(super) struct TerminalInUse {
     parts: Option<(OwnedFd, JoinHandle<()>)>,
     _raw: RawMode,
     _files: OfferFiles,
-    /// What the program writes to its standard error is on the terminal, too.
+    /// The standard error of the program is on the terminal, too.
     pub(super) with_stderr: bool,
 }
 
@@ -147,7 +147,7 @@ fn pass_typed(mut master: &File) {
     }
 }
 
-/// What the program shows, on its way to our terminal and into the log.
+/// Output of the program, on its way to our terminal and into the log.
 struct Screen {
     master: File,
     /// Without any process that has the terminal open, the master would be at its end before the program begins.

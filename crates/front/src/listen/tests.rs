@@ -10,7 +10,7 @@ use tokio::time::timeout;
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Creates a listener whose connections send one word and wait until they are told to leave.
+/// Creates a listener whose connections send one word and wait until the listener closes them.
 fn greeter(
     wanted: watch::Receiver<Arc<Listeners>>,
 ) -> (JoinSet<()>, mpsc::UnboundedReceiver<State>) {

@@ -102,6 +102,11 @@ impl Segments {
 
     /// Opens the newest segment for further writing, or creates the first.
     pub(super) fn open_newest(&mut self, now: Wall) -> io::Result<OpenSegment> {
+        let is_elsewhere = |logs| check_logs(logs).is_err();
+        if !self.closed.is_empty() && self.folder.parent().is_some_and(is_elsewhere) {
+            make_folder(&self.folder)?;
+            *self = Segments::look(self.folder.clone(), self.stream);
+        }
         let Some((number, size)) = self.closed.back().copied() else {
             return self.create(1, now);
         };
@@ -240,12 +245,11 @@ fn check_logs(logs: &Path) -> io::Result<()> {
 
 /// Names in the log folder of a service. Something else in its place is moved aside.
 fn names(folder: &Path) -> Vec<OsString> {
-    let logs_are_sound = || folder.parent().is_none_or(|logs| check_logs(logs).is_ok());
     let names = || proctor_sys::own_folder::names(folder, FolderRule::INNER);
     match names() {
-        Ok(names) if logs_are_sound() => names,
+        Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Ok(_) | Err(_) => match make_folder(folder).and_then(|()| names()) {
+        Err(_) => match make_folder(folder).and_then(|()| names()) {
             Ok(names) => names,
             Err(error) => {
                 log!("cannot use {}: {error}", folder.display());

@@ -35,7 +35,7 @@ impl Fit {
         }
     }
 
-    /// The same when only one column is left that could be left out.
+    /// Minimum width if only one more column could be dropped.
     fn very_least(self) -> Option<usize> {
         match self {
             Fit::ShrinkTwice(_, least) => Some(least),

@@ -258,7 +258,7 @@ fn crash_sentence(service: &ServiceStatus, times: u32) -> String {
     format!("{name} has ended {times} since it was restarted: {why}; it is {state}")
 }
 
-/// What became of the services that were asked to change.
+/// Results for the services that were asked to change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangedServices {
     /// Every service reached a stable state

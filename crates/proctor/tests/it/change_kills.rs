@@ -186,7 +186,7 @@ fn undisturbed(home: &Home, is_edit: bool) -> Duration {
     times.min().unwrap()
 }
 
-/// What should not be there: files beside those that were changed, and records of changes.
+/// Leftovers of changes: files beside the changed ones, and records.
 fn leftovers(home: &Home, found: &Tree) -> Vec<String> {
     let is_stray = |path: &&PathBuf| path.to_string_lossy().contains(".proctor-");
     let beside = found.keys().filter(is_stray).map(|path| path.display().to_string());

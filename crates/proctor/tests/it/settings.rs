@@ -227,7 +227,7 @@ fn the_own_log_is_as_talkative_as_it_is_asked_to_be() {
         replace_keeper(&home);
         home.own_log().contains("taking over")
     };
-    assert!(told(&[]), "by default, warnings are told");
+    assert!(told(&[]), "by default, warnings are logged");
     assert!(told(&[("SUPERVISOR_LOG_LEVEL", "warn")]));
     assert!(!told(&[("SUPERVISOR_LOG_LEVEL", "error")]));
     assert!(!told(&[("SUPERVISOR_LOG_LEVEL", "off"), ("RUST_LOG", "error")]));

@@ -344,10 +344,10 @@ fn written(lock: &File) -> Option<Option<IndexRecord>> {
     }
 }
 
-/// As long as a path can be.
+/// Maximum length of a path in a note.
 const MAX_NOTE: u64 = 4096;
 
-/// What an earlier daemon held when it ended: notes of it.
+/// The notes of locks that an earlier daemon held when it ended.
 pub(crate) fn held_before(home: &Home) -> Vec<PathBuf> {
     let folder = home.held_indexes();
     let notes = own_folder::names(&folder, OwnFolder::HeldIndexes.rule()).unwrap_or_default();

@@ -29,7 +29,7 @@ const INSIDE: [(&str, &str, &str); 14] = [
     (".git/refs/tags/one", "git.tag", "{}"),
 ];
 
-/// The same in a repository that is not trusted. Elsewhere in its `.git` a FIFO is refused before git is called.
+/// Places in a repository that is not trusted. Elsewhere in its `.git` a FIFO is refused before git is called.
 const REFERENCES: [(&str, &str, &str); 3] = [
     (".git/refs/heads/main", "git.status", "{}"),
     (".git/refs/tags/one", "git.tag", "{}"),

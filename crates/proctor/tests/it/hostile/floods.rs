@@ -227,10 +227,10 @@ fn any_number_of_restarts_leaves_descriptors_threads_and_memory_as_they_were() {
     let keys = "restart_policy: always\nmax_restarts: unlimited\nrestart: { delay: 0 }\n\
                 logs: { max_size: 64MiB, max_total: 1G }";
     let home = Home::new();
-    home.write("proctor.yaml", &services(&[shell("web", "echo once more", keys)]));
+    home.write("proctor.yaml", &services(&[shell("web", "echo another run", keys)]));
     home.run(["up", "-d"]);
     // Counted by its output, because constant polling would be most of the work.
-    let runs = || stored(&home, "web") / "once more\n".len() as u64;
+    let runs = || stored(&home, "web") / "another run\n".len() as u64;
     let restarts = |most: u64| {
         let begin = runs();
         home.run(["start", "web"]);

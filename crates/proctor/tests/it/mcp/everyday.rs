@@ -203,7 +203,7 @@ fn output_is_read_once() {
         read(&mut conversation, json!({})).text.contains("line 100\n")
     });
     let first = read(&mut conversation, json!({}));
-    assert!(first.facts.get("items").is_none(), "lines are told once, in the text: {first:?}");
+    assert!(first.facts.get("items").is_none(), "lines appear once, in the text: {first:?}");
     let cursor = first.facts["cursor"].clone();
     let again = read(&mut conversation, json!({ "cursor": cursor }));
     assert!(!again.text.contains("line "), "{}", again.text);

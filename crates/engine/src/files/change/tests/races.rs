@@ -1,6 +1,7 @@
 //! One thread swaps a folder and a file for links that lead out, as fast as it can; others change everything
 //! there. `PROCTOR_RACES` sets the number of attempts; the default takes a few seconds.
 
+use super::super::{FileStep, NewContent, record, target::Target};
 use super::{Scene, wish};
 use crate::files::Files;
 use crate::files::change::{DiffQuery, Replacement, WriteRequest};
@@ -141,4 +142,18 @@ fn nothing_outside_is_changed_while_folders_are_swapped_for_links() {
     for name in ["dir/n", "new", "x"] {
         assert_eq!(fs::read_to_string(base.join(name)).unwrap(), "outside\n", "{name}");
     }
+}
+
+#[test]
+fn somebody_elses_change_in_between_is_kept() {
+    let scene = Scene::new();
+    scene.place.write("a", "1\n");
+    let target = Target::of(&scene.place.spot("a"), &scene.place.guarded).unwrap();
+    let before = target.find().unwrap();
+    fs::write(scene.place.path("app/a"), "theirs\n").unwrap();
+    let steps = [FileStep { target, before, after: Some(NewContent::of(b"ours\n".to_vec())) }];
+    let refused = record::carry_out(&scene.files.shared.home, &steps, Vec::new()).unwrap_err();
+    assert!(refused.to_string().contains("changed meanwhile"), "{refused}");
+    assert_eq!(scene.read("a").as_deref(), Some("theirs\n"));
+    scene.is_tidy();
 }
