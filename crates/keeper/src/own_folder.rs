@@ -11,6 +11,15 @@ pub(crate) fn make(home: &Home, folder: OwnFolder) -> io::Result<()> {
     make_at(&home.folder(folder), folder.rule())
 }
 
+/// Makes the runtime folder of a service. A link in the place of the folder of all services is not followed.
+pub(crate) fn make_service(home: &Home, path: &Path) -> io::Result<()> {
+    let services = OwnFolder::Services;
+    if own_folder::check(&home.folder(services), services.rule()).is_err() {
+        make(home, services)?;
+    }
+    make_inner(path)
+}
+
 /// Makes a folder inside of one of the table.
 pub(crate) fn make_inner(path: &Path) -> io::Result<()> {
     make_at(path, FolderRule::INNER)

@@ -109,7 +109,7 @@ impl Keeper {
         failpoint::step(Point::DefineBegin)
             .map_err(|e| failed(format!("cannot store {}: {e}", spec.name)))?;
         let folder = Folder::of(&self.home, &spec.name);
-        own_folder::make_inner(&folder.path)
+        own_folder::make_service(&self.home, &folder.path)
             .map_err(|e| failed(format!("cannot make {}: {e}", folder.path.display())))?;
         records::write_encoded::<ServiceSpec>(&folder.spec(), &encoded)
             .map_err(|e| failed(e.to_string()))?;

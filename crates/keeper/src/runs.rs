@@ -171,7 +171,7 @@ impl Keeper {
             || records::write_state(&folder.state(), &mut service.stored, &state, false);
         let file = write().or_else(|_| {
             // The runtime directory may have been deleted; that must not keep a service down.
-            own_folder::make_inner(&folder.path)?;
+            own_folder::make_service(&self.home, &folder.path)?;
             write().map_err(StoreError::into_io)
         })?;
         let offset = service.stored.ok_or_else(missing)?.identity_offset();

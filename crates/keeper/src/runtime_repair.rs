@@ -146,7 +146,7 @@ impl Keeper {
         let boot = self.boot;
         let Some(service) = self.services.get_mut(slot) else { return };
         let folder = Folder::of(home, &service.name);
-        if let Err(error) = own_folder::make_inner(&folder.path) {
+        if let Err(error) = own_folder::make_service(home, &folder.path) {
             log!("cannot make {}: {error}", folder.path.display());
         }
         if let Some(spec) = service.spec.as_deref()

@@ -29,7 +29,7 @@ pub enum ProgramError {
     #[error("the program name is empty")]
     Empty,
     #[error(
-        "the first line of {0} ends with CR LF (Windows line endings), so its interpreter is not found"
+        "the first line of {0} ends with CR LF (Windows line endings), and the kernel takes the CR for a part of its interpreter's name"
     )]
     CarriageReturn(PathBuf),
     #[error("the first line of {script} names the interpreter '{interpreter}', which is missing")]

@@ -117,8 +117,8 @@ fn errors_are_found_with_what_is_near_them() {
     assert_eq!(near, [true, false, true]);
     assert_eq!(lines(&home, "web", &["--grep", "work|Type|at", "--invert"]).len(), 3);
     for (words, why) in [
-        (&["logs", "web", "--context", "1"][..], "matches"),
-        (&["logs", "web", "--invert"], "matches"),
+        (&["logs", "web", "--context", "1"][..], "need 'grep' or 'errors'"),
+        (&["logs", "web", "--invert"], "need 'grep' or 'errors'"),
         (&["logs", "web", "--errors", "--grep", "x"], "cannot be used with"),
     ] {
         let (_, refused) = home.fail(words.iter().copied());

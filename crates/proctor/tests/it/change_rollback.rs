@@ -190,7 +190,7 @@ fn a_change_that_is_interrupted_while_it_is_committed_stays_and_that_is_told() {
     let ended = child.wait_with_output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     let hash = git(&home, &["rev-parse", "--short=7", "HEAD"]);
-    assert!(said.contains(&format!("stays, committed as {hash}")), "{said}");
+    assert!(said.contains(&format!("kept, committed as {hash}")), "{said}");
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert_eq!(git(&home, &["log", "-1", "--format=%s"]), "Second");
     assert_eq!(git(&home, &["status", "--porcelain"]), "");

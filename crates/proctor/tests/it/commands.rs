@@ -39,7 +39,7 @@ fn the_exit_code_is_the_truth() {
     let killed = document(&home, &["execute", "--", "sh", "-c", "kill -TERM $$"]);
     assert_eq!(
         (&killed["exit_code"], &killed["error_message"]),
-        (&Value::Null, &json!("SIGTERM ended it"))
+        (&Value::Null, &json!("killed by SIGTERM"))
     );
     let missing = document(&home, &["execute", "--", "no-such-program"]);
     assert!(missing["error_message"].as_str().unwrap().contains("not in PATH"), "{missing:#}");

@@ -117,5 +117,5 @@ fn status_logs_and_events_say_that_a_run_was_ended_as_unhealthy() {
     let text = home.ok(["status", "web"]);
     assert!(text.contains(&reason), "a new daemon knows it, too: {text}");
     let logs = home.ok(["logs", "web"]);
-    assert_eq!(logs.matches(&format!("was ended by SIGTERM ({reason})")).count(), 2, "{logs}");
+    assert_eq!(logs.matches(&format!("was killed by SIGTERM ({reason})")).count(), 2, "{logs}");
 }

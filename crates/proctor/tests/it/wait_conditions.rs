@@ -145,7 +145,7 @@ fn a_service_that_ends_while_its_line_is_waited_for_ends_the_wait() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(
-        text.contains("web is failed and has written no line") && text.contains("line 2"),
+        text.contains("web is failed and has written no matching line") && text.contains("line 2"),
         "{text}"
     );
 }
@@ -275,7 +275,7 @@ fn what_makes_no_sense_is_refused() {
         (json!({ "until": "log" }), "'log' is missing"),
         (json!({ "until": "port" }), "web has no port"),
         (json!({ "log": "x", "port": 1 }), "not both"),
-        (json!({ "log": "x", "until": "ready" }), "something else"),
+        (json!({ "log": "x", "until": "ready" }), "contradicts"),
         (json!({ "log": "(" }), "pattern"),
         (json!({ "log": "x", "cursor": "nonsense" }), "cursor"),
         (json!({ "cursor": "x" }), "'cursor' needs 'log'"),

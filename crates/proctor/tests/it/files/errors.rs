@@ -24,7 +24,7 @@ fn each_cause_has_its_own_words() {
         (vec!["search", "x", "--glob", "["], 2, "before a literal ["),
         (vec!["find", "["], 2, "before a literal ["),
         (vec!["change", "a.txt", "it(e", "x", "-e"], 2, "omit 'regex'"),
-        (vec!["change", "a.txt", "it(e)m", "th$1ng", "-e"], 2, "${1}ng is group 1"),
+        (vec!["change", "a.txt", "it(e)m", "th$1ng", "-e"], 2, "write ${1}ng for group 1"),
         (vec!["change", "a.txt", "zzz", "x"], 1, "text not found"),
         (vec!["change", "a.txt", "one  item", "x"], 1, "line 1, with different whitespace"),
         (vec!["list", "a.txt"], 2, "'a.txt' is not a folder"),

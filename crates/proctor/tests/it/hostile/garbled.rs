@@ -193,7 +193,7 @@ fn environments_that_are_damaged_are_sent_again_before_anything_starts_without_t
         let now = wait_state(&home, "a", "running");
         assert_ne!(now["pid"], ends);
         assert_eq!(pid(&home, "b"), kept);
-        assert!(home.own_log().contains("are not started before it is known again"));
+        assert!(home.own_log().contains("do not start until the daemon sends it again"));
     }
     let runs = damages.len() + 1;
     wait_until("all runs", LIMIT, || lines(&home, "a", &[]).len() == runs);
