@@ -4,7 +4,7 @@
 //! body`. A file that is too short or too long, or has another version or checksum, is reported as
 //! damaged.
 //!
-//! State that changes often is in [`crate::statefile`].
+//! State that changes often is in [`crate::state_file`].
 
 use crate::name::RunId;
 use crate::spec::ServiceSpec;

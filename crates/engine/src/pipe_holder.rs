@@ -2,7 +2,7 @@
 //!
 //! If the keeper dies and a service ends before the next keeper starts, the kernel would discard the bytes in
 //! the service's pipes and its exit status, because no process holds them. The daemon does. The next keeper is
-//! this process executing itself, and inherits these descriptors ([`Witnesses::pass_on`]).
+//! this process executing itself, and inherits these descriptors ([`PipeHolder::pass_on`]).
 
 use crate::keeper_link::KeeperEvent;
 use proctor_core::home::Home;

@@ -179,7 +179,7 @@ impl StoredServices {
         }
     }
 
-    /// The services that inherit another environment than [`Stored::environment`], and that environment.
+    /// The services that inherit another environment than [`StoredServices::environment`], and that environment.
     pub(crate) fn inherited(
         &self,
     ) -> impl Iterator<Item = (&ServiceName, &BTreeMap<String, String>)> {

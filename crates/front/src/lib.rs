@@ -1,6 +1,6 @@
 //! The fronts: adapters from the outside world to the operations, and nothing else.
 //!
-//! [`local`] serves the unix socket inside the daemon, `client` is its client, [`cli`] is the command line. [`listen`] accepts
+//! [`unix_socket`] serves the unix socket inside the daemon, `client` is its client, [`cli`] is the command line. [`listen`] accepts
 //! connections from the network, [`tcp`] is the control port, [`http`] the rest. Capabilities and permissions are decided in
 //! `ops`; this crate cannot name the engine.
 

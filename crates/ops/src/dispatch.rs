@@ -11,7 +11,7 @@ use crate::error::{Code, OpError};
 use crate::field_aliases::understood;
 use crate::input_check::{checked, unknown};
 use crate::operation::{About, Context, Effect, Front, Principal, Role};
-use crate::operations::stop::named;
+use crate::operations::service::stop::named;
 use crate::redaction::quiet;
 use crate::reply::{Form, Reply};
 use crate::running_operations::{self, AdmittedRequest};

@@ -1,7 +1,7 @@
 //! Proctor's interface to the kernel: the only crate with `unsafe` and raw system calls.
 //!
 //! Linux only for now. A port to another system starts here: process identity ([`process`]), trees
-//! ([`tree`], [`cgroup`]), spawn ([`spawn`]) and splice ([`fifo`]).
+//! ([`process_tree`], [`cgroup`]), spawn ([`spawn`]) and splice ([`fifo`]).
 
 #![expect(unsafe_code, reason = "this crate exists to hold the unsafe code")]
 

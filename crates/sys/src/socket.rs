@@ -106,7 +106,7 @@ pub fn send_descriptors(chute: impl AsFd, fds: &[BorrowedFd<'_>]) -> io::Result<
     send_packet(chute, &[0], fds)
 }
 
-/// Sends bytes and up to [`AT_ONCE`] descriptors as one message; returns false if there is no room
+/// Sends bytes and up to [`MAX_PASSED_FDS`] descriptors as one message; returns false if there is no room
 /// now.
 pub fn send_packet(chute: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_PASSED_FDS))];

@@ -1,6 +1,6 @@
 //! Creates a service's process.
 //!
-//! Everything that allocates happens in `Prepared::new`, before the fork. Between fork and exec the
+//! Everything that allocates happens in `PreparedPlan::new`, before the fork. Between fork and exec the
 //! child makes only system calls, because other threads of the keeper may hold any lock at that
 //! moment.
 //!

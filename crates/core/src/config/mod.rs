@@ -1,5 +1,5 @@
 //! Parses the text of `proctor.yaml` into service definitions. Pure: text, variables and files come
-//! in through [`Surroundings`].
+//! in through [`ConfigContext`].
 //!
 //! ```text
 //! text ── tree ──► nodes with places ── read, keys ──► layers ── service ──► definitions, settings

@@ -60,7 +60,7 @@ pub enum EditError {
         edit: usize,
         near: Vec<Candidate>,
     },
-    /// The content would be larger than [`LARGEST`].
+    /// The content would be larger than [`MAX_EDIT_BYTES`].
     TooLarge {
         edit: usize,
     },

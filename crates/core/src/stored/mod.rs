@@ -7,7 +7,7 @@
 //! - A new field gets the next free number and is an `Option` or has a default. An older reader skips it, a newer reader
 //!   of an older file gets `None` or the default. Neither needs a new version.
 //! - A number is never used for another meaning. A field that is not needed any more leaves its number empty.
-//! - A choice is a number of a table ([`Numbered`]). An older reader refuses the whole value where the choice matters, so a new
+//! - A choice is a number of a table (`Numbered`). An older reader refuses the whole value where the choice matters, so a new
 //!   choice that an older reader can do without goes into a new field.
 //! - A fixture in `crates/core/tests/fixtures` keeps the bytes of each released shape, and a test reads it.
 //!

@@ -34,7 +34,7 @@ const LOCK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) struct AuditPaths {
     pub(crate) folder: PathBuf,
     pub(crate) head: PathBuf,
-    /// The file that contains an [`Anchor`]: `services.json`.
+    /// The file that contains a [`ChainAnchor`]: `services.json`.
     pub(crate) anchor: PathBuf,
 }
 

@@ -54,7 +54,7 @@ pub struct CommandPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandOutcome {
     pub end: CommandExit,
-    /// Invalid UTF-8 is replaced; see [`Finished::truncated`].
+    /// Invalid UTF-8 is replaced; see [`CommandOutcome::truncated`].
     pub stdout: String,
     pub stderr: String,
     /// The output exceeded the limit; its beginning and its end are kept.

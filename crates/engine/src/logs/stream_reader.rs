@@ -137,12 +137,12 @@ impl StreamReader {
         self.open = None;
     }
 
-    /// Marks the item of [`Lane::next`] as delivered.
+    /// Marks the item of [`StreamReader::next`] as delivered.
     pub(super) fn delivered(&mut self, head: &NextItem) {
         self.place = head.after;
     }
 
-    /// Holds the item of [`Lane::next`]: it is delivered later, or read again.
+    /// Holds the item of [`StreamReader::next`]: it is delivered later, or read again.
     pub(super) fn hold(&mut self) {
         self.held += 1;
     }

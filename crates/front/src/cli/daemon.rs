@@ -7,7 +7,7 @@ use super::{CommandResult, Failure, Launching, run_operation};
 use crate::client::CallError;
 use clap::{ArgMatches, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
-use proctor_ops::operations::{daemon_status, status};
+use proctor_ops::operations::{daemon::status as daemon_status, service::status};
 use proctor_ops::status::{ServiceStatus, State};
 use proctor_ops::table::Entry;
 use proctor_sys::small_file::Lock;

@@ -6,7 +6,7 @@
 use super::session::Session;
 use crate::client::{Breaker, Client};
 use proctor_core::home::Home;
-use proctor_ops::operations::wait;
+use proctor_ops::operations::service::wait;
 use proctor_ops::status::{ServiceStatus, State};
 use serde_json::{Value, json};
 use std::io::Write;

@@ -11,7 +11,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use proctor_core::name::ServiceName;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::log_lines::{Item, Kind, StreamWord};
-use proctor_ops::operations::wait;
+use proctor_ops::operations::service::wait;
 use proctor_ops::status::{ExitKind, ExitStatus};
 use proctor_ops::timestamps::rfc3339;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use crate::client::Client;
 use clap::{ArgMatches, Args, FromArgMatches};
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::log_lines::Kind;
-use proctor_ops::operations::up;
+use proctor_ops::operations::service::up;
 use proctor_ops::status::{ServiceStatus, State};
 use proctor_ops::timestamps::rfc3339;
 use proctor_ops::wait_for_services::{ChangedServices, Outcome, Report};

@@ -1,6 +1,6 @@
 //! The MCP front: operations as tools, services as resources, for assistants.
 //!
-//! One handler (`assistant::Assistant`) over one `door::Door`. In the daemon the door is `dispatch` itself, and the
+//! One handler (`assistant::Conversation`) over one `operation_caller::OperationCaller`. In the daemon the door is `dispatch` itself, and the
 //! transport is streamable HTTP at `/mcp` (`http`). `proctor mcp` is a thin process for one conversation: its door is the
 //! unix socket of the one shared daemon (`remote`), its transport stdin and stdout (`stdio`).
 //!

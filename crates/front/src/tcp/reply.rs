@@ -9,7 +9,7 @@ use crate::legacy_shapes;
 use crate::terminal_colors::error_page;
 use proctor_ops::error::{Code, OpError};
 use proctor_ops::operation::{Effect, Principal};
-use proctor_ops::operations::status;
+use proctor_ops::operations::service::status;
 use proctor_ops::reply::{Form, Reply};
 use proctor_ops::table;
 use proctor_ops::text_output::{Page, unpainted};

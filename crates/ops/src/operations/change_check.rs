@@ -1,7 +1,7 @@
 //! `change.check`: changes files, restarts a service and checks it. If the check fails, it restores files and service.
 
-use super::file_edit::OneEdit;
-use super::stop::named;
+use super::file::edit::OneEdit;
+use super::service::stop::named;
 use crate::error::{Code, OpError};
 use crate::file::CurrentFolder;
 use crate::file_change::{Changes, DIFF, FileChange, WITH_CONTENT, given_diff};
@@ -260,7 +260,9 @@ async fn waited(
         None => waiting.states(None).await,
     };
     if !waited.reached {
-        let services = super::status::statuses(context, names, super::status::Measure::None).await;
+        let services =
+            super::service::status::statuses(context, names, super::service::status::Measure::None)
+                .await;
         return Ok(waited.sentences(names, &services));
     }
     let Some(url) = &input.url else { return Ok(Vec::new()) };

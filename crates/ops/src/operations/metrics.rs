@@ -1,7 +1,7 @@
 //! `daemon.metrics`: metrics for programs. [`crate::openmetrics`] writes them as text.
 
-use super::health::ServiceHealth;
-use super::status::{Measure, measure, statuses};
+use super::service::health::ServiceHealth;
+use super::service::status::{Measure, measure, statuses};
 use crate::counters::{CLASSES, Count};
 use crate::error::OpError;
 use crate::input::MeasureOption;

@@ -1,6 +1,6 @@
 //! Long operations: each has an id, reports its progress, and can be cancelled.
 //!
-//! `dispatch` runs every long operation through `Underway::follow`, for any caller, waiting or not. With `background` in its
+//! `dispatch` runs every long operation through `RunningOperations::follow`, for any caller, waiting or not. With `background` in its
 //! input an operation returns its id at once and continues. Cancelling drops its work where it waits: requests already sent
 //! to the keeper stay, and a command that it runs is killed.
 //! Ended operations are kept for a while, bounded in number, age and size.

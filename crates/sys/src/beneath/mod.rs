@@ -2,8 +2,8 @@
 //! and however they change meanwhile.
 //!
 //! A [`Root`] holds a folder open. Everything else is reached from its descriptor: by `openat2`,
-//! which the kernel keeps beneath it, or name by name where that call is missing. The result is a
-//! [`Place`]: an open folder and one name in it. Every operation on a place uses that descriptor,
+//! which the kernel keeps beneath it, or name by name where that call is missing. The result is an
+//! [`EntryPath`]: an open folder and one name in it. Every operation on a place uses that descriptor,
 //! so that no other folder can be swapped in. Only regular files are opened, and nothing here waits
 //! for the other end of a pipe.
 //!
@@ -132,7 +132,7 @@ impl Root {
         place.folder().child(place.name())
     }
 
-    /// Visits a folder and each one above it up to the root. Returns [`Fault::Outside`] if the
+    /// Visits a folder and each one above it up to the root. Returns [`PathError::Outside`] if the
     /// folder is no longer below the root.
     pub fn ascend<E: From<PathError>>(
         &self,

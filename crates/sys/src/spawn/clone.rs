@@ -29,7 +29,7 @@ struct ChildArguments {
     in_cgroup: bool,
 }
 
-// SAFETY: the pointers in `Prepared` point to strings that it owns and nobody changes.
+// SAFETY: the pointers in `PreparedPlan` point to strings that it owns and nobody changes.
 unsafe impl Send for KeptMemory {}
 
 impl std::fmt::Debug for KeptMemory {

@@ -2,7 +2,7 @@
 //! and never written.
 //!
 //! These shapes are frozen: the bytes in `crates/core/tests/fixtures/v1` are theirs. A choice without data is the number that
-//! [`Numbered`](super::Numbered) gives it.
+//! `Numbered` gives it.
 
 mod machine;
 mod spec;

@@ -67,7 +67,7 @@ pub struct SearchQuery {
     pub want: ResultKind,
     /// Maximum number of matches, or of files for the other wants, in one response.
     pub most: usize,
-    /// Maximum size of the response in bytes; [`LARGEST_PAGE`] at most.
+    /// Maximum size of the response in bytes; [`MAX_PAGE_BYTES`] at most.
     pub max_bytes: usize,
     /// Longer lines are cut.
     pub max_line: usize,

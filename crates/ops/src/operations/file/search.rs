@@ -1,6 +1,6 @@
 //! `file.search`: searches the contents of files.
 
-use super::file_list::rest;
+use super::list::rest;
 use crate::error::OpError;
 use crate::file::{CurrentFolder, IncludeFlags, page_bytes, wanted};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};

@@ -1,6 +1,6 @@
 //! `service.custom_restart`: runs commands, restarts the service, and runs more commands.
 
-use super::execute::variables;
+use super::super::execute::variables;
 use super::stop::{USUAL_WAIT, named};
 use crate::command::{Command, CommandResult, PlannedCommand, plan};
 use crate::error::{Code, OpError};

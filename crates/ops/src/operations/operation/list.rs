@@ -1,6 +1,6 @@
 //! `operation.list`: lists running and recent operations.
 
-use super::operation_status::OperationStatus;
+use super::status::OperationStatus;
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::running_operations::Outcome;

@@ -3,7 +3,7 @@
 use crate::error::{Code, OpError};
 use crate::input::{Caller, Definition, WaitOptions, literal, literals};
 use crate::operation::{About, Context, Effect, Meta, Method, Operation, Target};
-use crate::operations::start::USUAL_WAIT;
+use crate::operations::service::start::USUAL_WAIT;
 use crate::text_output::{Page, Show};
 use crate::wait_for_services::{ChangedServices, Goal, before, report, settle};
 use proctor_core::lifecycle::Wish;

@@ -1,6 +1,6 @@
 //! `operation.cancel`: cancels an operation in flight.
 
-use super::operation_status::OperationStatus;
+use super::status::OperationStatus;
 use crate::authority::{authorise, may_cancel};
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};

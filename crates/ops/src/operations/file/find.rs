@@ -1,6 +1,6 @@
 //! `file.find`: finds files by name.
 
-use super::file_list::{Item, rest};
+use super::list::{Item, rest};
 use crate::error::OpError;
 use crate::file::{CurrentFolder, IncludeFlags, KindWord, page_bytes};
 use crate::operation::{Context, Effect, Meta, Operation, Role, Target};

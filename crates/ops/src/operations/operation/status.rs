@@ -1,6 +1,6 @@
 //! `operation.status`: shows the progress or the result of an operation, with a long poll.
 
-use super::operation_list::style;
+use super::list::style;
 use crate::authority::has_role;
 use crate::error::{Code, OpError};
 use crate::input::seconds_of;
@@ -74,7 +74,7 @@ pub struct Problem {
     pub help: Option<String>,
     /// Details that belong to the error code
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::config::any")]
+    #[schemars(schema_with = "super::super::config::any")]
     pub details: Option<Value>,
 }
 

@@ -1,6 +1,6 @@
 //! `token.create`: creates a token for clients of HTTP, TCP or MCP over HTTP. Its secret is shown once.
 
-use super::token_list::{RoleName, TokenInfo};
+use super::list::{RoleName, TokenInfo};
 use crate::error::{Code, OpError};
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::text_output::{Page, Show, Style};

@@ -1,6 +1,6 @@
 //! `git.show`: shows a commit with its changes, or a file of a revision.
 
-use super::git_diff;
+use super::diff;
 use crate::error::OpError;
 use crate::git::{
     CommitInfo, FileChange, InRepository, Purpose, RepositoryInput, brief, show_diff, text_size,
@@ -140,7 +140,7 @@ fn of_tree(text: &str) -> Option<(&str, &str)> {
 fn output(found: AtRevision, stat: bool) -> Output {
     match found {
         AtRevision::Commit(commit, diff) => {
-            let git_diff::Output { files, diff, cursor, more } = git_diff::output(diff, stat);
+            let diff::Output { files, diff, cursor, more } = diff::output(diff, stat);
             Output { commit: Some((*commit).into()), files, diff, file: None, cursor, more }
         }
         AtRevision::File { commit, path, blob, size, offset, bytes, cursor } => {

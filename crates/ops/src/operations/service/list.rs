@@ -3,7 +3,7 @@
 use crate::error::OpError;
 use crate::input::MeasureOption;
 use crate::operation::{ClientName, Context, Effect, Meta, Method, Operation, Target};
-use crate::operations::status::{Measure, measure, say_unmeasured, statuses};
+use crate::operations::service::status::{Measure, measure, say_unmeasured, statuses};
 use crate::status::output::add_cursors;
 use crate::status::{ServiceStatus, State, overview};
 use crate::text_output::{Page, Show};

@@ -1,6 +1,6 @@
 //! `token.revoke`: revokes a token.
 
-use super::token_list::TokenInfo;
+use super::list::TokenInfo;
 use crate::error::OpError;
 use crate::operation::{Context, Effect, Meta, Method, Operation, Target};
 use crate::text_output::{Page, Show};

@@ -1,0 +1,4 @@
+//! Operations on the audit log. One file for each.
+
+pub mod read;
+pub mod verify;
