@@ -182,7 +182,7 @@ fn after_an_end_in_order_a_command_that_looks_starts_nothing() {
 
 #[test]
 fn a_restart_that_was_pending_when_all_died_is_taken_over_by_any_command() {
-    let home = up(&web(&[], "restart: { delay: 3600 }"));
+    let home = up(&web(&[], "restart: { delay: 3600000, max_delay: 3600000 }"));
     kill9(pid(&home, "web"));
     crate::support::wait_state(&home, "web", "backoff");
     kill_proctor(&home);

@@ -147,7 +147,8 @@ impl Scene {
         match damage {
             Damage::Closed => return mode(0),
             Damage::Open => return mode(0o777),
-            Damage::Pipe | Damage::File | Damage::Link | Damage::Missing => clear(path)?,
+            Damage::Link => return self.swap_for_link(path),
+            Damage::Pipe | Damage::File | Damage::Missing => clear(path)?,
         }
         match damage {
             Damage::Pipe => {
@@ -156,8 +157,21 @@ impl Scene {
                 Ok(rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0)?)
             }
             Damage::File => fs::File::create_new(path).map(drop),
-            Damage::Link => symlink(self.home.path().join("elsewhere"), path),
-            Damage::Missing | Damage::Closed | Damage::Open => Ok(()),
+            Damage::Link | Damage::Missing | Damage::Closed | Damage::Open => Ok(()),
+        }
+    }
+
+    /// Puts a link in the place of a folder in one step. In two, a living Proctor would write the folder again in between, and
+    /// the link would come while it writes: that race is documented in docs/security.md.
+    fn swap_for_link(&self, path: &Path) -> io::Result<()> {
+        let link = self.home.path().join("link");
+        clear(&link)?;
+        symlink(self.home.path().join("elsewhere"), &link)?;
+        let (here, flags) = (rustix::fs::CWD, rustix::fs::RenameFlags::EXCHANGE);
+        match rustix::fs::renameat_with(here, &link, here, path, flags) {
+            Ok(()) => clear(&link),
+            Err(rustix::io::Errno::NOENT) => fs::rename(&link, path),
+            Err(error) => Err(error.into()),
         }
     }
 
