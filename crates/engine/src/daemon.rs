@@ -34,6 +34,9 @@ use tokio::time::{Instant, timeout};
 /// A keeper that sends no snapshot within this time hangs; it will start another daemon.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Maximum wait at the end for the cleanup after an earlier daemon; shorter than the keeper waits for a daemon to leave.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// Time for clients to get their last responses after the keeper has announced its end.
 const FAREWELL: Duration = Duration::from_millis(250);
 
@@ -77,6 +80,8 @@ pub async fn run(
 struct Daemon {
     engine: Engine,
     pump: JoinHandle<DaemonExit>,
+    /// Ends the processes that commands of an earlier daemon left.
+    cleanup: Option<JoinHandle<()>>,
     /// Aborted when the daemon is dropped.
     _tasks: JoinSet<()>,
 }
@@ -106,13 +111,12 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
     own_folder::mend(&home);
     recall_unhealthy(&home, &registry).await;
     let (left, held) = (command::left_behind(&home), git::held_before(&home));
-    if !left.is_empty() || !held.is_empty() {
-        let tidy = || {
+    let cleanup = (!left.is_empty() || !held.is_empty()).then(|| {
+        tokio::task::spawn_blocking(move || {
             command::sweep(left);
             git::release_all(held);
-        };
-        tasks.spawn(async move { drop(crate::blocking(tidy).await) });
-    }
+        })
+    });
     let unsaved = Arc::clone(&tokens);
     tasks.spawn(async move { drop(crate::blocking(move || unsaved.save_first()).await) });
 
@@ -125,6 +129,7 @@ async fn begin(home: Home, keeper: UnixStream, listen: Listen) -> Result<Daemon,
     Ok(Daemon {
         engine: Engine::new(home, registry, link, sender, tokens, audit),
         pump,
+        cleanup,
         _tasks: tasks,
     })
 }
@@ -146,16 +151,28 @@ impl Daemon {
         let mut serving = pin!(serve(self.engine.clone()));
         let ending = tokio::select! {
             ended = &mut self.pump => ended,
-            () = &mut serving => return ended((&mut self.pump).await),
+            () = &mut serving => {
+                let ending = ended((&mut self.pump).await);
+                self.finish_cleanup().await;
+                return ending;
+            }
         };
         let ending = ended(ending);
         match ending {
             DaemonExit::KeeperGone => {}
             DaemonExit::ForGood | DaemonExit::Replaced => {
                 let _ = tokio::join!(timeout(FAREWELL, serving), self.engine.settle());
+                self.finish_cleanup().await;
             }
         }
         ending
+    }
+
+    /// If no daemon follows this one, nobody else ends what an earlier one left.
+    async fn finish_cleanup(&mut self) {
+        if let Some(cleanup) = self.cleanup.take() {
+            let _ = timeout(CLEANUP_TIMEOUT, cleanup).await;
+        }
     }
 }
 

@@ -162,6 +162,19 @@ fn a_command_leaves_nothing_however_it_ends_without_cgroups() {
 }
 
 #[test]
+fn a_proctor_that_ends_right_after_its_daemon_was_killed_leaves_nothing() {
+    for cgroups in [true, false] {
+        for end in ["down", "daemon stop"] {
+            let home = home(cgroups);
+            let (pid, _) = run(&home, ESCAPES[2].1, Ending::DaemonKilled, "");
+            home.ok(end.split(' '));
+            assert!(!alive(pid), "{end}, cgroups {cgroups}: {pid} lives\n{}", home.own_log());
+            assert_eq!(notes(&home), 0, "{end}, cgroups {cgroups}");
+        }
+    }
+}
+
+#[test]
 fn the_commands_of_a_workflow_leave_nothing() {
     for cgroups in [true, false] {
         let home = home(cgroups);
